@@ -31,7 +31,7 @@ extensions = [
     "page_policy",
 ]
 external_toc_path = str(HERE / "_toc.yml")
-exclude_patterns = ["**.ipynb_checkpoints", "_*"]
+exclude_patterns = ["**.ipynb_checkpoints", "_*", "**README.md"]
 suppress_warnings = ["etoc.glob"]  # a part of the table of contents may still be empty
 
 # Notebooks: shown with the outputs they are committed with, never run by the build.

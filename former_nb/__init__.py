@@ -22,6 +22,7 @@ __getattr__, __dir__, __all__ = lazy_names(
         "decoding.caches": "generate stream",
         "decoding.translating": "translate",
         "decoding.classification": "predict",
+        "diagnosis.diagnosis": "diagnose",
         "inspection.leaks": "assert_no_leak",
         "inspection.recording": "record_attention",
         "inspection.comparison": "same",

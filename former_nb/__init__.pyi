@@ -3,6 +3,7 @@
 from . import base as base
 from . import data as data
 from . import decoding as decoding
+from . import diagnosis as diagnosis
 from . import inspection as inspection
 from . import ladder as ladder
 from . import models as models
@@ -23,6 +24,7 @@ from .decoding.caches import stream as stream
 from .decoding.classification import predict as predict
 from .decoding.sampling import Sampling as Sampling
 from .decoding.translating import translate as translate
+from .diagnosis.diagnosis import diagnose as diagnose
 from .grading.check import check as check
 from .grading.check import hint as hint
 from .grading.check import keep as keep
@@ -58,6 +60,7 @@ __all__ = [
     "beam_search",
     "causal_mask",
     "check",
+    "diagnose",
     "fit",
     "generate",
     "hint",

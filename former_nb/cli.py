@@ -350,6 +350,30 @@ def same_command(
         raise typer.Exit(1)
 
 
+@app.command("diagnose", epilog="Example: former-nb diagnose train.py:make")
+@one_sentence
+def diagnose_command(
+    model: Annotated[
+        str,
+        typer.Argument(
+            help="FILE.py:NAME, a function of yours that gives a model and a batch (inputs, "
+            "targets), and perhaps the loss and the optimizer. The file is run."
+        ),
+    ],
+):
+    """Say what is wrong with a Transformer of anybody's that doesn't learn, and in which part.
+
+    Nothing is changed or kept. The exit status is 0 if nothing wrong is found, else 1.
+    """
+    with waiting(LOADING):
+        from .commands.diagnosing import diagnose_file
+
+    found = diagnose_file(model)
+    echo(str(found))
+    if found:
+        raise typer.Exit(1)
+
+
 @app.command("generate", epilog="Example: former-nb generate Jo --temperature 0.8 --seed 0")
 @one_sentence
 def generate_command(

@@ -22,6 +22,7 @@ MODULES = {
     "config": "models.config",
     "core": "base.core",
     "data_sets": "data.data_sets",
+    "data.kept_tokens": "data.long_text_data",
     "encoder_decoder": "models.encoder_decoder",
     "equivalent_forms": "attention.equivalent_forms",
     "files": "base.files",
@@ -68,6 +69,8 @@ MODULES = {
     "attention.kernels": "attention.fused",
     "base.exercises": "grading.check",
     "base.traffic": "base.flops",
+    "inspection.alignments": "inspection.recording",
+    "inspection.block_lens": "inspection.lens",
     "builds": "grading",
     "checks": "grading.check",
     "decoding.labels": "decoding.classification",
@@ -82,6 +85,7 @@ GENERATE_ROWS = GENERATE + "generate(model, rows, max_new_tokens, pick)"
 STREAM = "from former_nb import stream; "
 STREAM_TEXT = STREAM + 'stream(model, "Jo", pick=sampling, tokenizer=tokenizer)'
 STREAM_ROWS = STREAM + "stream(model, rows, max_new_tokens, pick)"
+NOISE = "from former_nb.inspection.leaks import noise_leak"
 VIEW = "from former_nb import view; "
 BLOCK = "from former_nb.models.build import build_block; build_block(config)"
 KERNELS = "from former_nb.attention.fused import "
@@ -158,6 +162,17 @@ NAMES = {
     "models.config.NORMS": "",
     "models.config.swiglu": MODELS + "SwiGLU",
     "models.two_stacks.CrossAttentionCache": "model.decoder.project(memory)",
+    "inspection.assert_no_noise_leak": NOISE,
+    "inspection.attribute_logits": "",
+    "inspection.edit_stream": "",
+    "inspection.ablation.rank_heads": "",
+    "inspection.describe.draw": "",
+    "inspection.leaks.assert_no_noise_leak": NOISE,
+    "inspection.lens.attribute_logits": "",
+    "inspection.lens.edit_stream": "",
+    "inspection.lens.record_stream": "",
+    "inspection.recording.attention_table": "",
+    "inspection.viewer.plot_lines": "",
     "inspection.recording.view_translation": VIEW + 'view(model, ("zwei", "two"), tokenizer)',
     "training.costs.cache_bytes": "",
     "training.optimization.evaluate": TRAINING + "evaluate",
@@ -219,7 +234,7 @@ def missing(
 
 
 class OldModules(MetaPathFinder):
-    "The last that Python asks for a module: it knows what those that are gone are called today."
+    "The last finder that Python asks for a module. It knows today's names of old modules."
 
     def find_spec(self, fullname, path=None, target=None):
         "No module is ever found here: `ModuleNotFoundError` for an old one, None for all others."

@@ -573,8 +573,11 @@ def greedy_decode(model, src, max_new_tokens):
     rows = [[BOS] for _ in range(src.size(0))]
     with torch.no_grad():
         memory, mask = model.encode(src), padding_mask(src)
-        for _ in range(max_new_tokens):
-            logits = model.decode(torch.tensor(rows, device=src.device), memory, mask)[:, -1]
+        caches = [LayerCache() for _ in range(len(model.decoder.blocks))]
+        for t in range(max_new_tokens):
+            newest = torch.tensor([row[-1:] for row in rows], device=src.device)
+            where = torch.tensor([t], device=src.device)
+            logits = model.decode(newest, memory, mask, caches, where)[:, 0]
             for never in (PAD, BOS, UNK):
                 logits[:, never] = -inf
             for row, new in zip(rows, logits.argmax(-1).tolist()):

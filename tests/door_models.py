@@ -123,12 +123,12 @@ PIECES = "<s> </s> h l e o lo he hel w r \u0120 \u0120lo a".split()
 TWICE = {"5": {"content": "</s>", "special": True}}
 
 
-def write_pieces(folder, end="\n", bom="", more=None, **files):
+def write_pieces(folder, end="\n", more=None, **files):
     "vocab.json and merges.txt as before 2020, and further files of JSON."
     vocabulary = json.dumps({piece: i for i, piece in enumerate(PIECES)}, ensure_ascii=False)
-    (folder / "vocab.json").write_text(bom + vocabulary, encoding="utf-8")
+    (folder / "vocab.json").write_text(vocabulary, encoding="utf-8")
     lines = ["#version: 0.2", "l o", "h e", "he l", "\u0120 lo", *([more] if more else []), ""]
-    (folder / "merges.txt").write_text(bom + end.join(lines), encoding="utf-8", newline="")
+    (folder / "merges.txt").write_text(end.join(lines), encoding="utf-8", newline="")
     for name, content in files.items():
         (folder / name).write_text(json.dumps(content), encoding="utf-8")
 
@@ -447,11 +447,10 @@ MODELS = [  # config.json, generation_config.json and tokenizers of other progra
     ("vocab.json and merges.txt, decoded", partial(spelled, [3, 1]), "l"),
     ("vocab.json and merges.txt, a text ends", ended, "hel"),
     ("merges.txt with CRLF", partial(spelled, "hello", end="\r\n"), "hello"),
-    ("merges.txt with a BOM", partial(spelled, "hello", bom="\ufeff"), "hello"),
     (
         "a line of merges.txt with one piece",
         partial(spelled, "h", more="hello"),
-        Refused("tokenizer", ("'hello'",)),
+        Refused("tokenizer", ("invalid at line",)),
     ),
     ("padding that is a letter", partial(spelled, [3], config=dict(pad_token_id=3)), "l"),
     (
@@ -480,19 +479,9 @@ MODELS = [  # config.json, generation_config.json and tokenizers of other progra
         Refused("tokenizer", ("5",)),
     ),
     (
-        "a token whose entry is empty",
-        partial(spelled, "h", **{"tokenizer_config.json": {"added_tokens_decoder": {"5": None}}}),
-        Refused("tokenizer", ("{'5': None}",)),
-    ),
-    (
         "a space before a text, as tokenizer_config.json asks",
         partial(numbers, "lo", **{"tokenizer_config.json": {"add_prefix_space": True}}),
         [12],
-    ),
-    (
-        "a key of tokenizer_config.json that nobody knows",
-        partial(spelled, "hello", **{"tokenizer_config.json": {"reverse_text": True}}),
-        Noted(lambda text: text == "hello", ("reverse_text",)),
     ),
     (
         "a beginning that tokenizer_config.json asks for",

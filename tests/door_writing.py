@@ -124,13 +124,6 @@ def _not_yet_there():
     return found
 
 
-def _from_a_cache(*places):
-    "Functions that look their layers up in a cache that has read something."
-    model, cache = _model(), KVCache(2)
-    model(torch.tensor([[5, 6, 7]]), cache)
-    return model(torch.tensor([[8]]), [lambda *x, i=i: cache[i](*x) for i in places])
-
-
 CUT = "the context of 16 tokens ended"
 
 
@@ -227,16 +220,6 @@ WRITING: list = [
         "the same, layers in a list",
         lambda d: _next(_model(), list(KVCache(2))),
         Refused("positions"),
-    ),
-    (
-        "the same, functions around them",
-        lambda d: _next(_model(), [lambda *x, own=own: own(*x) for own in KVCache(2)]),
-        Refused("positions"),
-    ),
-    (
-        "the same, functions that look layers up",
-        lambda d: _from_a_cache(0, 1),
-        Refused("positions", ("None",)),
     ),
     ("a layer with a length of its own", lambda d: _read_around(_Sized()), (1, 3, 30)),
     (

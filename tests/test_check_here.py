@@ -482,7 +482,7 @@ def test_a_browser_without_something_says_so_in_one_sentence(script, said, brows
         browser.get(address)
         assert said in of(browser, ".check-note").text
         shown = [e for e in browser.find_elements("css selector", ".check-go") if e.is_displayed()]
-        assert len(shown) == (7 if "Obj" in script else 0)
+        assert len(shown) == (8 if "Obj" in script else 0)
 
 
 def test_from_disk_a_sentence_stands_in_the_place_of_the_button(browser, place):
@@ -641,7 +641,7 @@ def test_no_value_that_is_kept_stops_the_page(page, value):
     page.get_log("browser")
     page.refresh()
     assert [e["message"] for e in page.get_log("browser") if e["level"] == "SEVERE"] == []
-    assert len(page.find_elements("css selector", ".check-go")) == 7
+    assert len(page.find_elements("css selector", ".check-go")) == 8
     assert in_file(page, ".check-steps").text == "not checked yet"
     assert not [e for e in page.find_elements("css selector", ".check-stop") if e.is_displayed()]
     assert page.execute_script("return document.documentElement.dataset.theme") in ("light", "dark")

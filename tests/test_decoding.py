@@ -305,13 +305,18 @@ def with_notes(call):
     return found, [str(note.message) for note in notes]
 
 
-OF_EACH_KIND = ("learned", "rotary", "alibi")  # a compiled model costs seconds
+COMPILED = ("rotary",)  # a compiled model costs seconds
 EVERY_WAY = [
     (positions, way)
     for positions in SCHEMES
     for way in [*PLAIN, *WINDOWED, *UNKNOWN]
-    if positions in OF_EACH_KIND or "compiled" not in way
+    if positions in COMPILED or "compiled" not in way
 ]
+
+
+def goes_on(positions, windowed):
+    "Whether a text with these positions grows beyond what the model was built for."
+    return {"never": False, "window": windowed, "always": True}[POSITIONS[positions].beyond]
 
 
 @pytest.mark.parametrize("positions, way", EVERY_WAY)
@@ -319,7 +324,7 @@ def test_every_way_writes_the_same_text_and_says_what_has_ended_it(positions, wa
     model = language_model(0, positions, max_len=16).eval()
     prompts = torch.randint(4, 23, (1, 8), generator=torch.Generator().manual_seed(0))
     further = way in WINDOWED or way in UNKNOWN  # no table of angles ends a function
-    far = {"rotary": further, "alibi": True, "relative": True}.get(positions, False)
+    far = goes_on(positions, further)
     write = (PLAIN | WINDOWED | UNKNOWN)[way]
     if way in UNKNOWN and not far:
         refuses(lambda: write(model, prompts), ValueError, "", "17")  # the model's own words
@@ -339,7 +344,7 @@ OF_THE_LESSON = [
     (positions, way)
     for positions in SCHEMES
     for way in [*LESSON, *LESSON_WINDOWED]
-    if positions in OF_EACH_KIND or "compiled" not in way
+    if positions in COMPILED or "compiled" not in way
 ]
 
 
@@ -350,7 +355,7 @@ def test_the_loop_of_the_lesson_writes_within_the_context_and_refuses_what_is_be
     model = language_model(0, positions, max_len=16).eval()
     prompts = torch.randint(4, 23, (1, 8), generator=torch.Generator().manual_seed(0))
     is_windowed = way in LESSON_WINDOWED
-    far = {"rotary": is_windowed, "alibi": True, "relative": True}.get(positions, False)
+    far = goes_on(positions, is_windowed)
     write = (LESSON | LESSON_WINDOWED)[way]
     window = 4 if is_windowed else None
     n = NEW if far else 9
@@ -465,7 +470,6 @@ def test_threads_may_write_beyond_max_len_with_one_model():
     model, how = language_model(0, "rotary"), dict(window=4, eos_token_ids=(), seed=0)
     lengths = [30, 60, 90, 45] * 2
     alone = [generate(model, [[5, 6]], n, **how) for n in lengths]
-    model.train()  # each thread sets the mode, and the last one leaves it as it was
     with ThreadPoolExecutor(8) as pool:
         found = list(pool.map(lambda n: generate(model, [[5, 6]], n, **how), lengths))
     assert found == alone

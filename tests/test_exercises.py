@@ -49,6 +49,15 @@ def test_each_entry_names_itself_and_the_right_answer_is_right(number):
     assert check.verdict_on(exercise, right).kind == "right"
 
 
+def test_the_recipe_for_an_exercise_shows_a_real_one():
+    root = NBS.parent
+    [shown] = re.findall(
+        r"```python\n(@exercise.+?)```", (root / "CONTRIBUTING.md").read_text("utf-8"), re.S
+    )
+    module = root / "former_nb" / "exercises" / "packing.py"
+    assert shown in module.read_text(encoding="utf-8")
+
+
 @pytest.mark.parametrize("number", NUMBERS)
 def test_a_page_asks_it_under_the_name_of_the_right_answer_and_another_answers_it(number):
     lesson = PAGES[""] + PAGES["deeper/"]

@@ -27,7 +27,6 @@ from former_nb.data.tokens import KINDS
 from former_nb.decoding.caches import generate
 from former_nb.decoding.decode_step import StaticCache
 from former_nb.decoding.translating import Translation, translate
-from former_nb.inspection.lens import edit_stream
 from former_nb.inspection.viewer import view
 from former_nb.models.build import build_stack
 from former_nb.models.config import TransformerConfig
@@ -448,14 +447,6 @@ def test_a_weight_that_is_no_number_is_told(number, llama, tmp_path):
     for load in (load_model, LanguageModel.from_pretrained):
         with pytest.warns(UserWarning, match="NaN or infinity .* in stack.norm.weight"):
             load(tmp_path / "m")
-
-
-def test_edits_of_the_stream_are_a_table():
-    def call():
-        with edit_stream(MODEL, X):
-            pass
-
-    refuses(call, TypeError, "edits", "Tensor")
 
 
 test_a_static_cache_has_a_bound = every_row(

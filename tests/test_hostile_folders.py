@@ -12,11 +12,9 @@ from refusals import refuses
 from safetensors.torch import load_file, save_file
 from test_pretrained import DECODERS, GPT2, NONE, bytes_bpe, change_config, make, with_tokenizer
 from test_pretrained_translators import PAIRS
-from tokenizers import Regex, normalizers
 
-from former_nb.base.checkpoints import CHECKPOINT, read_checkpoint, write_tensors
-from former_nb.base.files import DEEPEST, parse_json, read_bytes, read_json
-from former_nb.data.tokenization import CharTokenizer, HuggingFaceTokenizer, load_tokenizer
+from former_nb.base.checkpoints import write_tensors
+from former_nb.data.tokenization import CharTokenizer, load_tokenizer
 from former_nb.models.bert import BertClassifier
 from former_nb.models.bigrams import BigramClassifier, WideClassifier
 from former_nb.models.config import TransformerConfig
@@ -126,10 +124,6 @@ FORGED = {
     "a key that is not known": (config(n_wings=2), ["'n_wings'", "n_heads", "n_layers"]),
     "a configuration in a configuration": (config(config={}), ["'config'"]),
     "a configuration without end": (text(CONFIG, DEEP), [CONFIG, "expected JSON"]),
-    "a configuration that is deep": (
-        text(CONFIG, '{"a":' + "[" * 60 + "]" * 60 + "}"),
-        [CONFIG, f"at most {DEEPEST} deep"],
-    ),
     "a configuration that is a list": (text(CONFIG, "[]"), [CONFIG, "a JSON object"]),
     "a configuration in another encoding": (
         lambda f: (f / CONFIG).write_bytes(b"\xff\xfe{\0}\0"),
@@ -249,56 +243,11 @@ def test_what_is_no_file_is_refused_before_it_is_read(own, theirs, name, kind):
         refuses(lambda: load_tokenizer(own), ValueError, "folder", name)
 
 
-@POSIX
-@pytest.mark.parametrize("kind", ["a pipe", "a device without end"])
-@pytest.mark.parametrize("name", ["model.safetensors.index.json", "generation_config.json"])
-def test_the_same_for_files_that_only_theirs_has(theirs, name, kind):
-    (theirs / name).unlink(missing_ok=True)
-    if "index" in name:  # it counts where the weights are in several files
-        (theirs / WEIGHTS).unlink()
-    SPECIAL[kind](theirs / name)
-    refused(former("generate", "--model", theirs), "Error: model: ", name, "no regular file")
-
-
-@POSIX
-@pytest.mark.parametrize("kind", ["a pipe", "a device without end"])
-def test_a_checkpoint_that_is_no_file_is_refused(kind, tmp_path):
-    SPECIAL[kind](tmp_path / CHECKPOINT)
-    refuses(lambda: read_checkpoint(tmp_path), ValueError, "folder", CHECKPOINT)
-
-
-@POSIX
-@pytest.mark.parametrize("kind", ["a pipe", "a device without end"])
-def test_a_run_file_that_is_no_file_is_refused(own, kind):
-    SPECIAL[kind](own / "run.json")
-    refused(former("evaluate", "--model", own), "model: ", "run.json")
-
-
 def test_links_to_files_are_read_as_the_cache_of_the_hub_has_them(own, tmp_path):
     (tmp_path / "linked").mkdir()
     for file in own.iterdir():
         (tmp_path / "linked" / file.name).symlink_to(file)
     load_model(tmp_path / "linked")
-
-
-def test_a_file_that_another_replaces_while_it_is_read_is_read_whole(tmp_path, monkeypatch):
-    file, longer = tmp_path / "a", tmp_path / "b"
-    file.write_bytes(b"short"), longer.write_bytes(b"much longer")
-    stat = os.stat(file)
-    monkeypatch.setattr(Path, "stat", lambda *args, **kwargs: stat)
-    os.replace(longer, file)
-    assert read_bytes("file", file) == b"much longer"
-
-
-def test_json_of_a_depth_in_reason_is_read(tmp_path):
-    for depth in (1, DEEPEST - 1):
-        nested = "[" * depth + "]" * depth
-        (tmp_path / "a.json").write_text('{"a": ' + nested + "}")
-        assert json.dumps(read_json("file", tmp_path / "a.json")["a"]) == nested
-    assert parse_json("file", "[1]", "here", list) == [1]
-    refuses(
-        lambda: parse_json("file", '{"a": 1' + "0" * 5000 + "}", "here"), ValueError, "file"
-    )  # more digits than Python reads
 
 
 # ---- Hugging Face's folders
@@ -314,10 +263,6 @@ FOLDERS = {
     "a configuration without end": (
         lambda f: (f / CONFIG).write_text('{"model_type": ' + DEEP),
         [CONFIG, "expected JSON"],
-    ),
-    "a configuration that is deep": (
-        lambda f: change_config(f, more=json.loads("[" * 60 + "]" * 60)),
-        [CONFIG, f"at most {DEEPEST} deep"],
     ),
     "labels that are a list": (lambda f: change_config(f, id2label=["a", "b"]), None),
     "ends that are an object": (
@@ -370,113 +315,6 @@ def test_a_translator_without_its_start_is_one_sentence(tmp_path):
     change_config(tmp_path, decoder_start_token_id=["a"])
     bytes_bpe().save(str(tmp_path / TOKENIZER))
     refused(former("translate", "--model", tmp_path, "a"), "Error: model: ", "tokenizer")
-
-
-# ---- tokenizers that multiply letters
-
-
-def growing(*steps):
-    "A normalizer of these steps, as JSON has it."
-    return json.loads(normalizers.Sequence(list(steps)).__getstate__())
-
-
-def replace(old, new):
-    return normalizers.Replace(old, new)
-
-
-TEN_TIMES = [replace("l", "l" * 10) for _ in range(8)]
-TEMPLATE = {"type": "TemplateProcessing", "pair": [], "special_tokens": {}}
-LETTER = {"Sequence": {"id": "A", "type_id": 0}}
-END = {"SpecialToken": {"id": "E", "type_id": 0}}
-ENDS = {"E": {"id": "E", "ids": [1] * 1000, "tokens": ["a"] * 1000}}
-NESTED = {"type": "Sequence", "normalizers": [growing(*TEN_TIMES)] * 3}
-BYTES = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": False}
-TOKENIZERS = {
-    "letters times ten, eight times": ("normalizer", growing(*TEN_TIMES), "times as long"),
-    "the same within another": ("normalizer", NESTED, "times as long"),
-    "one letter by many": ("normalizer", growing(replace("h", "x" * 17)), "at most 16 characters"),
-    "many in front": ("normalizer", growing(normalizers.Prepend("x" * 17)), "16 characters"),
-    "a letter everywhere": (
-        "normalizer",
-        growing(*[replace(Regex(""), "x") for _ in range(30)]),
-        "times as long",
-    ),
-    "bytes of bytes": (
-        "normalizer",
-        growing(*[normalizers.ByteLevel() for _ in range(30)]),
-        "times as long",
-    ),
-    "one letter that is eighteen": (
-        "normalizer",
-        growing(*[step for _ in range(9) for step in (replace("a", "\ufdfa"), normalizers.NFKC())]),
-        "times as long",
-    ),
-    "very many": (
-        "normalizer",
-        growing(*[replace("ab", "ba") for _ in range(200)]),
-        "at most 100 steps",
-    ),
-    "pieces of pieces": (
-        "pre_tokenizer",
-        {"type": "Sequence", "pretokenizers": [BYTES] * 30},
-        "times as long",
-    ),
-    "the text again and again": (
-        "post_processor",
-        {"type": "Sequence", "processors": [TEMPLATE | {"single": [LETTER] * 10}] * 9},
-        "times as long",
-    ),
-    "ends without end": (
-        "post_processor",
-        TEMPLATE | {"single": [LETTER, END], "special_tokens": ENDS},
-        "at most 100 special tokens",
-    ),
-    "on the way back": (
-        "decoder",
-        {"type": "Sequence", "decoders": growing(*TEN_TIMES)["normalizers"]},
-        "times as long",
-    ),
-    "a table": (
-        "normalizer",
-        {"type": "Precompiled", "precompiled_charsmap": "AAAAAHh4" + "eHh4" * 5000},
-        "times as long",
-    ),
-    "no letter a": ("normalizer", growing(replace(Regex("a"), "")), "tokens for the letter a"),
-}
-
-
-@pytest.mark.parametrize("case", TOKENIZERS)
-def test_a_tokenizer_that_multiplies_letters_is_refused(theirs, case):
-    part, steps, word = TOKENIZERS[case]
-    saved = json.loads((theirs / TOKENIZER).read_text("utf-8")) | {part: steps}
-    (theirs / TOKENIZER).write_text(json.dumps(saved), encoding="utf-8")
-    result = former("generate", "--model", theirs, "--prompt", "hello")
-    refused(result, "Error: model: ", "tokenizer: expected", word)
-    assert "StopIteration" not in result.stderr
-
-
-def test_so_is_one_within_our_own_format(theirs, tmp_path):
-    save_model(tmp_path / "ours", *load_model(theirs))
-    load_model(tmp_path / "ours")
-    saved = json.loads((tmp_path / "ours" / TOKENIZER).read_text("utf-8"))
-    saved["backend"]["normalizer"] = growing(*TEN_TIMES)
-    text(TOKENIZER, json.dumps(saved))(tmp_path / "ours")
-    refused(former("generate", "--model", tmp_path / "ours"), "model: ", "times as long")
-
-
-def test_usual_normalizers_are_accepted():
-    usual = [
-        growing(normalizers.Prepend("\u2581"), replace(" ", "\u2581")),  # Llama 2
-        growing(normalizers.NFC(), replace(Regex(r"\s+"), " "), normalizers.Lowercase()),  # CLIP
-        growing(
-            replace("``", '"'), replace("''", '"'), normalizers.NFKD(), normalizers.Lowercase()
-        ),
-        {"type": "BertNormalizer", "clean_text": True, "handle_chinese_chars": True}
-        | {"strip_accents": None, "lowercase": True},
-    ]
-    for normalizer in usual:
-        backend = json.loads(bytes_bpe().to_str()) | {"normalizer": normalizer}
-        assert HuggingFaceTokenizer(backend, 300, []).encode("cat")
 
 
 # ---- a folder that is not there

@@ -6,7 +6,6 @@ The cases that hypothesis draws are always the same ones. A longer run, with new
   FORMER_NB_CASES=20000 pytest tests/test_language_model.py
 """
 
-import errno
 import hashlib
 import math
 import os
@@ -15,8 +14,6 @@ import random
 import unicodedata
 import zipfile
 from collections import Counter
-from contextlib import nullcontext
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -30,7 +27,6 @@ from torch.testing import assert_close
 
 from former_nb.base import files
 from former_nb.base.files import read_text, text_blocks
-from former_nb.data import kept_tokens as kept
 from former_nb.data import long_text_data as long
 from former_nb.data.batches import make_batches
 from former_nb.data.data_sets import SOURCES, Source, python_prose, split
@@ -49,7 +45,7 @@ from former_nb.data.tokenization import (
     load_tokenizer,
 )
 from former_nb.data.tokens import SPECIALS
-from former_nb.inspection.leaks import assert_no_leak, assert_no_noise_leak
+from former_nb.inspection.leaks import assert_no_leak, noise_leak
 from former_nb.inspection.ngrams import NGram, best_share, mix_nats
 from former_nb.inspection.viewer import plot_heads, view
 from former_nb.models.choices import POSITIONS
@@ -223,7 +219,8 @@ def test_the_table_is_used_both_ways_and_stored_once():
 
 def test_noise_stays_noise():
     loss = lambda m, t: token_loss(m(t[:, :-1]), t[:, 1:])
-    assert_no_noise_leak(small(14, 9, n_layers=1), loss, 10, length=9, first_id=4, steps=100)
+    how = dict(length=9, first_id=4, steps=100)
+    assert not noise_leak(small(14, 9, n_layers=1), loss, 10, **how).leaks
 
 
 def test_a_batch_costs_what_its_rows_cost():
@@ -436,27 +433,16 @@ def test_data_of_a_long_text(tmp_path):
     data = long_text_data(text, length=16, batch_size=4, seed=5)
     assert data.tokenizer.alphabet == " abcd" and [len(row) for row in data.rows] == [900, 100]
     assert (data.rows[1] == UNK).sum() == 9  # not seen in training, so not known, but counted
-    for context in (0, 8):
-        assert sum((y != IGNORE).sum() for _, y in data.held_out(context=context)) == 100
     again = text_windows(data.rows[0], 16, 4, shuffle=True, seed=5)
     assert_close(read(data.train)[1], read(again)[1])
-    assert (
-        sum(
-            (y != IGNORE).sum().item()
-            for _, y in long_text_data(text, 16, max_valid_tokens=20).valid
-        )
-        == 20
-    )
 
     three = long_text_data(text.encode(), 16, shares=(0.8, 0.1, 0.1))
     assert torch.cat(three.rows).tolist() == SubwordTokenizer([]).encode(text)
-    assert three.held_out().ids.tolist() == three.rows[2].tolist()
     three.tokenizer.save(tmp_path)
     assert load_tokenizer(tmp_path).decode(torch.cat(three.rows)) == text
 
     refuses(lambda: long_text_data(text), ValueError, "ids")
     refuses(lambda: long_text_data([text] * 90, 4), TypeError, "text", "list")
-    refuses(lambda: long_text_data(text, 16, max_valid_tokens=5), ValueError, "ids", "5")
     refuses(lambda: long_text_data(text, 16, shares=(0.5, 0.1)), ValueError, "shares", "(0.5, 0.1)")
 
 
@@ -496,154 +482,42 @@ def test_a_large_file_is_never_held_whole(tmp_path, monkeypatch):
         assert_close(data.rows, want.rows)
     with open(file, "ab") as more:
         more.write(b"a")
-    refuses(lambda: long_text_data(found, 16), ValueError, "file", "another number")
+    refuses(lambda: long_text_data(found, 16), ValueError, "file", "3,101")
     (tmp_path / "bad.txt").write_bytes(b"a" * 1_001 + b"\xff")
     refuses(lambda: load_long_text(tmp_path / "bad.txt"), ValueError, "file", "position 1001")
 
 
-def test_what_memory_does_not_hold_is_on_disk(tmp_path, monkeypatch):
-    monkeypatch.setattr("pooch.os_cache", lambda name: tmp_path / "cache")
-    text = "".join(random.Random(0).choices("ab ąž", k=3_000))
-    (tmp_path / "mine.txt").write_text(text, encoding="utf-8")
-    want = {"text": long_text_data(text, 16), "bytes": long_text_data(text.encode(), 16)}
-    want["file"] = want["text"]
-    monkeypatch.setattr(kept, "FREE_SHARE", 0.0)
-    for kind, t in (
-        ("text", text),
-        ("bytes", text.encode()),
-        ("file", TextFile(tmp_path / "mine.txt")),
-    ):
-        with nullcontext() if kind == "file" else pytest.warns(match="its 0.0 GB of tokens are in"):
-            data = long_text_data(t, 16, batch_size=4)  # those of the text serve the file, too
-        assert_close(data.rows, want[kind].rows)
-        config = TrainingConfig(steps=2, lr=1e-2)
-        fit(small(300, 16), data.train, data.valid, config, folder=tmp_path / kind)
-        for row in data.rows:
-            row.fill_(0)  # of this process alone: the file stays
-    written = sorted((tmp_path / "cache" / "tokens").iterdir())
-    sizes = sorted(file.stat().st_size for file in written if file.suffix == ".bin")
-    assert sizes == [2 * len(text), 2 * len(text.encode())]  # that of the file is that of the text
-    before = {file: file.stat().st_mtime_ns for file in written}
-    assert_close(long_text_data(text, 16).rows, want["text"].rows)  # without another warning
-    assert {file: file.stat().st_mtime_ns for file in written} == before  # built once
-
-
-@pytest.mark.parametrize("damage", ["other tokens", "cut", "no sum", "no JSON"])
-def test_tokens_on_disk_that_are_not_those_that_were_written_are_made_again(
-    tmp_path, monkeypatch, damage
-):
-    monkeypatch.setattr("pooch.os_cache", lambda name: tmp_path)
-    text = "".join(random.Random(0).choices("ab ", k=3_000))
-    want = long_text_data(text, 16).rows
-    monkeypatch.setattr(kept, "FREE_SHARE", 0.0)
-    with pytest.warns(UserWarning, match="delete them"):
-        long_text_data(text, 16)
-    [file] = (tmp_path / "tokens").glob("*.bin")
-    content = file.read_bytes()
-    if damage == "no sum":
-        file.with_suffix(".json").unlink()
-    elif damage == "no JSON":
-        file.with_suffix(".json").write_text('{"sums": 7')
-    else:
-        file.unlink()
-        file.write_bytes(content[::-1] if damage == "other tokens" else content[:-2])
-    with pytest.warns(UserWarning) as said:
-        assert_close(long_text_data(text, 16).rows, want)
-    assert ["written again" in str(line.message) for line in said] == [True, False]
-    assert file.read_bytes() == content
-    long_text_data(text, 16)  # whole again, so nothing is said
-
-
-def tokens_of(file, **more):
-    "What a new run of the command line reads of a file, in windows of 16."
-    text, _, shares = load_long_text(file, **more)
-    return long_text_data(text, 16, shares=shares)
-
-
-def files_in(folder):
-    return {file: file.stat().st_mtime_ns for file in folder.glob("*") if file.suffix != ".lock"}
-
-
 @pytest.fixture
 def large(tmp_path, monkeypatch):
-    "A file that counts as large, and the folder of tokens, which is empty."
+    "A file that counts as large, and the folder whose disk has its tokens."
     monkeypatch.setattr("pooch.os_cache", lambda name: tmp_path / "cache")
     monkeypatch.setattr(long, "LARGE_FILE", 1_000)
     file = tmp_path / "mine.txt"
     file.write_text("".join(random.Random(0).choices("ab ąž", k=3_000)), encoding="utf-8")
-    return file, tmp_path / "cache" / "tokens"
+    return file, tmp_path / "cache"
 
 
-def test_a_large_text_is_read_once(large, monkeypatch):
+def test_the_tokens_of_a_large_text_are_on_disk_and_leave_nothing_there(large, tmp_path):
     file, folder = large
-    plain = tokens_of(file)
-    assert not folder.exists()  # unless it is asked for
-    with pytest.warns(UserWarning, match="text: its 0.0 GB of tokens are in"):
-        first = tokens_of(file, cache=True)
-    before = files_in(folder)
-    assert sorted(file.suffix for file in before) == [".bin", ".json", ".json"]
-    monkeypatch.setattr(long, "text_blocks", lambda file: pytest.fail("it was read again"))
-    monkeypatch.setattr(kept, "_part_sums", lambda *args: pytest.fail("it was summed again"))
-    second = tokens_of(file, cache=True)
-    assert files_in(folder) == before
-    for data in (first, second):
-        assert data.tokenizer.alphabet == plain.tokenizer.alphabet
-        assert_close(data.rows, plain.rows)
-        for ours, theirs in ((data.train, plain.train), (data.valid, plain.valid)):
-            for windows in (ours, theirs):
-                windows.set_epoch(0)
-            assert_close(list(ours), list(theirs))
-            assert ours.rows_digest == _all_rows(theirs, 0)  # so either may go on with the other's
-
-
-def test_a_text_that_was_changed_is_read_again_and_its_old_tokens_go(large):
-    file, folder = large
-    with pytest.warns(UserWarning, match="delete them"):
-        tokens_of(file, cache=True)
-    before = files_in(folder)
-    file.write_text(file.read_text("utf-8")[::-1], encoding="utf-8")  # of the same size
-    with pytest.warns(UserWarning, match="delete them"):
-        again = tokens_of(file, cache=True)
-    assert_close(again.rows, tokens_of(file).rows)
-    assert len(files_in(folder)) == len(before) and not before.keys() & files_in(folder).keys()
-    text, _, shares = load_long_text(file, cache=True)
-    with open(file, "a") as more:
-        more.write("a")
-    refuses(lambda: long_text_data(text, 16, shares=shares), ValueError, "file", "a change of it")
-
-
-@pytest.mark.parametrize("trouble", ["no room", "full while it writes", "a file for a folder"])
-def test_a_full_disk_costs_a_sentence(large, monkeypatch, trouble):
-    file, folder = large
-    want = tokens_of(file)
-    if trouble == "no room":
-        monkeypatch.setattr("shutil.disk_usage", lambda folder: SimpleNamespace(free=99))
-    elif trouble == "full while it writes":
-        full = OSError(errno.ENOSPC, "No space left on device")
-        monkeypatch.setattr("os.fsync", lambda handle: raise_(full))
-    else:
-        folder.parent.write_text("")
-    with pytest.warns(UserWarning, match="text: .* so they stay in memory"):
-        data = tokens_of(file, cache=True)
+    text, _, shares = load_long_text(file)
+    data = long_text_data(text, 16, batch_size=4, shares=shares)
+    want = long_text_data(file.read_text("utf-8"), 16, batch_size=4, shares=shares)
     assert_close(data.rows, want.rows)
-    assert not hasattr(data.train, "rows_digest")
-    assert not list(folder.glob("*.bin")) and not list(folder.glob(".writing*"))
+    for ours, theirs in ((data.train, want.train), (data.valid, want.valid)):
+        for windows in (ours, theirs):
+            windows.set_epoch(0)
+        assert_close(list(ours), list(theirs))
+        assert _all_rows(ours, 0) == _all_rows(theirs, 0)  # so either may go on with the other's
+    config = TrainingConfig(steps=2, lr=1e-2)
+    fit(small(300, 16), data.train, data.valid, config, folder=tmp_path / "run")
+    assert folder.is_dir() and not list(folder.iterdir())
 
 
-def raise_(error):
-    raise error
-
-
-def test_what_neither_memory_nor_disk_holds_is_refused_unread(tmp_path, monkeypatch):
-    monkeypatch.setattr("pooch.os_cache", lambda name: tmp_path / "cache")
-    file = tmp_path / "huge.txt"
-    file.write_bytes(b"a" * 1_000)
-    monkeypatch.setattr(long, "LARGE_FILE", 999)
-    monkeypatch.setattr(kept, "FREE_SHARE", 0.0)
-    monkeypatch.setattr("shutil.disk_usage", lambda folder: SimpleNamespace(free=99))
-    monkeypatch.setattr(long, "text_blocks", lambda file: pytest.fail("it was read"))
-    refuses(lambda: load_long_text(file), ValueError, "file", "GB or more")
-    refuses(lambda: long_text_data("ab" * 999, 4), ValueError, "text", "GB or more")
+def test_tokens_that_cannot_be_written_cost_a_sentence(large):
+    file, folder = large
+    text, _, shares = load_long_text(file)
+    folder.write_text("")
+    refuses(lambda: long_text_data(text, 16, shares=shares), OSError, "file", "File exists")
 
 
 PIECES = ["\r\n", *"a\r\neė\u0307\u0323\u1100\u1161\u11a8🙂\u0f71\u0f72"]

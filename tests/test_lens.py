@@ -1,297 +1,224 @@
-"""The shares of a logit add up, the lens ends at the model's logits, a patched stream does what the
-other text would have done, and nothing is left on the model."""
+"""The lens on anybody's model: each row is the model cut there, and the last its logits."""
+
+from copy import deepcopy
 
 import pytest
 import torch
-from refusals import every_row
+from refusals import refuses
 from test_attention_maps import PADDED, hooks, ours
+from test_your_attention import (
+    BOTH,
+    FAMILIES,
+    GPT2,
+    GROUPED,
+    LM,
+    MASKED,
+    OPT,
+    SEQ,
+    T5,
+    TWO_STACKS,
+    WIDE,
+    V,
+    inputs_of,
+    transformers,
+)
 from torch import nn
 from torch.testing import assert_close
 
-from former_nb.attention.since_llama import GatedAttention, QKNorm, WrappedAttention
-from former_nb.base.core import eval_mode
-from former_nb.inspection import lens
-from former_nb.inspection.ablation import ablate_heads, find_heads
-from former_nb.inspection.lens import (
-    attribute_logits,
-    edit_stream,
-    find_parts,
-    find_readers,
-    find_stack,
-    logit_lens,
-    read_writes,
-    record_stream,
-    scale_part,
-)
-from former_nb.models.bart import BartEncoderDecoder
-from former_nb.models.bert import BertClassifier
-from former_nb.models.bigrams import BigramClassifier, WideClassifier
-from former_nb.models.hub_config import HubConfig
+from former_nb.attention.fused import attention
+from former_nb.inspection.ablation import ablate_heads
+from former_nb.inspection.lens import logit_lens
+from former_nb.inspection.your_attention import use_attend
 from former_nb.models.savable import Classifier, EncoderDecoder, LanguageModel
 
-NEAR = dict(atol=1e-4, rtol=1e-4)
-SIZES = dict(d_model=24, n_heads=4, n_layers=2, d_ff=48)
+N = 3  # blocks
+COUNTS = ("num_hidden_layers", "n_layer", "n_layers", "num_layers", "decoder_layers")
+MORE = {  # families whose attention no one else can give, other heads, other ends
+    "bloom": ("Bloom", LM, dict(hidden_size=24, n_layer=2, n_head=4)),
+    "falcon": ("Falcon", LM, dict(hidden_size=24, num_hidden_layers=2, num_attention_heads=4)),
+    "gpt-j": ("GPTJ", LM, dict(n_embd=24, n_layer=2, n_head=4, rotary_dim=2)),
+    "mpt": ("Mpt", LM, dict(d_model=24, n_layers=2, n_heads=4)),
+    "gpt": ("OpenAIGPT", "LMHeadModel", dict(n_embd=24, n_layer=2, n_head=4)),
+    "ctrl": ("CTRL", "LMHeadModel", dict(n_embd=24, n_layer=2, n_head=4, dff=20)),
+    "xlnet": ("XLNet", "LMHeadModel", dict(d_model=24, n_layer=2, n_head=4, d_inner=20)),
+    "mamba": ("Mamba", LM, dict(hidden_size=8, num_hidden_layers=2)),
+    "opt, projected": ("OPT", LM, OPT | dict(word_embed_proj_dim=12)),
+    "opt, post-norm": ("OPT", LM, OPT | dict(word_embed_proj_dim=24, do_layer_norm_before=False)),
+    "cohere, scaled": ("Cohere", LM, GROUPED | dict(logit_scale=0.25)),
+    "cohere 2": ("Cohere2", LM, GROUPED | dict(logit_scale=0.25)),
+    "granite, scaled": ("Granite", LM, GROUPED | dict(logits_scaling=8.0)),
+    "gemma 2, capped": (
+        "Gemma2",
+        LM,
+        GROUPED | dict(head_dim=8, final_logit_softcapping=2.0, sliding_window=4),
+    ),
+    "nemotron": ("Nemotron", LM, GROUPED),
+    "stablelm": ("StableLm", LM, GROUPED),
+    "biogpt": ("BioGpt", LM, WIDE),
+    "bert, decoder": ("Bert", "LMHeadModel", WIDE | dict(is_decoder=True)),
+    "gpt-2, classes": ("GPT2", "ForSequenceClassification", GPT2 | dict(num_labels=3)),
+    "deberta": ("DebertaV2", MASKED, WIDE),
+    "pegasus": ("Pegasus", SEQ, BOTH | dict(max_position_embeddings=40)),
+}
+ALL = FAMILIES | MORE
+FROM_ONE = ("modernbert", "deberta")  # that can't be made without a block
 
 
-def spread(model):
-    "With norms, shifts and biases that show."
-    for name, weight in model.named_parameters():
-        if weight.ndim == 1:
-            nn.init.normal_(weight, mean=1.0 if name.endswith("weight") else 0.0, std=0.3)
+def make(name, n=N):
+    "A small model with n blocks, and weights that matter."
+    kind, head, sizes = ALL[name]
+    for count in COUNTS:
+        if count in sizes:
+            sizes = sizes | {count: n}
+    if name == "t5":
+        sizes = T5 | dict(num_layers=2, num_decoder_layers=n, decoder_start_token_id=0)
+    ends = dict(pad_token_id=0, bos_token_id=1, eos_token_id=2)
+    if not hasattr(transformers, f"{kind}Config"):
+        pytest.skip(f"transformers {transformers.__version__} has no {kind}Config")
+    torch.manual_seed(0)
+    config = getattr(transformers, f"{kind}Config")(vocab_size=V, **ends | sizes)
+    config._attn_implementation = "eager"
+    model = getattr(transformers, kind.removesuffix("Text") + head)(config).eval()
+    with torch.no_grad():
+        for p in model.parameters():
+            p.mul_(4) if p.ndim > 1 else p.add_(0.3 * torch.randn_like(p))
     return model
 
 
-def llama():
-    sizes = SIZES | dict(d_k=8, n_kv_heads=2, bias="none", norm="rms", positions="rotary")
-    return LanguageModel.from_config(
-        HubConfig(11, 12, **sizes, activation="swiglu", tied_head=False)
-    ).eval()
+def inputs(name):
+    two = "t5" if name in (*TWO_STACKS, "pegasus") and name != "whisper" else name
+    return inputs_of(two)
 
 
-def bart():
-    return BartEncoderDecoder(HubConfig(11, 12, **SIZES, logits_bias=True), tied=False).eval()
+def cut(model, name, n):
+    "A model that never had more than n blocks, with the weights of these."
+    short = make(name, n)
+    missing, _ = short.load_state_dict(model.state_dict(), strict=False)
+    assert not missing
+    return short
 
 
-def gated():
-    "With a gate in each block, and a norm around that."
-    model = ours(LanguageModel, positions="rotary")
-    for block in model.stack.blocks:
-        block.attention = WrappedAttention(GatedAttention(block.attention), QKNorm(6))
-    return model.eval()
-
-
-SIDES = PADDED, PADDED[:, :4]
-MODELS = {
-    "language model": lambda: (ours(LanguageModel), PADDED[:, :4]),
-    "llama": lambda: (llama(), PADDED[:, :4]),
-    "gated": lambda: (gated(), PADDED[:, :4]),
-    "classifier": lambda: (ours(Classifier), PADDED),
-    "bigrams": lambda: (BigramClassifier(LM.config, 3, n_bigrams=50).eval(), PADDED),
-    "translator": lambda: (ours(EncoderDecoder), *SIDES),
-    "translator, rms": lambda: (ours(EncoderDecoder, norm="rms", positions="alibi"), *SIDES),
-    "bart": lambda: (bart(), *SIDES),
-}
-
-
-def made(case):
-    "A model, its inputs, what it says, and a token for each of its answers."
-    model, *inputs = MODELS[case]()
-    spread(model)
+@pytest.mark.parametrize("name", ALL)
+def test_each_row_is_the_model_cut_there_and_the_last_its_logits(name):
+    model = make(name)
+    given = inputs(name)
     with torch.no_grad():
-        logits = model(*inputs)
-    tokens = torch.arange(logits[..., 0].numel()).view(logits.shape[:-1]) % logits.shape[-1]
-    return model, inputs, logits, tokens
-
-
-def pick(logits, tokens):
-    return logits.gather(-1, tokens[..., None])[..., 0]
-
-
-@pytest.mark.parametrize("case", MODELS)
-def test_shares_add_up_to_the_logit_and_the_lens_ends_at_the_model(case):
-    model, inputs, logits, tokens = made(case)
-    model.train()
-    shares = attribute_logits(model, *inputs, tokens=tokens)
-    assert_close(sum(shares.values()), pick(logits, tokens), **NEAR)
-    against = tokens.flip(0)
-    apart = attribute_logits(model, *inputs, tokens=tokens, against=against)
-    assert_close(sum(apart.values()), pick(logits, tokens) - pick(logits, against), **NEAR)
-    others = attribute_logits(model, *inputs, tokens=against)
-    for name in shares:
-        assert_close(apart[name], shares[name] - others[name], **NEAR)
-    heads = [head for head in find_heads(model) if head[0] != "encoder"]
-    assert {name for name in shares if name[2]} == set(heads)
-    early = logit_lens(model, *inputs)
-    assert_close([*early.values()][-1], logits, **NEAR)
-    assert all(t.shape == logits.shape for t in early.values())
-    assert list(early) == list(read_writes(model, *inputs))
-    assert all(part.training for part in model.modules()) and not hooks(model)
-    assert not any(t.requires_grad for t in [*shares.values(), *early.values()])
-
-
-def test_a_head_that_is_off_has_no_share():
-    model, inputs, _, tokens = made("translator")
-    with ablate_heads(model, [("cross", 2, 3)]):
-        shares = attribute_logits(model, *inputs, tokens=tokens)
-        logits = model(*inputs)
-    assert_close(shares["cross", 2, 3], torch.zeros(2, 4))
-    assert_close(sum(shares.values()), pick(logits, tokens), **NEAR)
-
-
-def test_parts_are_named_as_heads_are():
-    model = ours(EncoderDecoder)
-    names = [("decoder", 1), ("cross", 1), ("network", 1)]
-    names += [(kind, 2) for kind, _ in names]
-    assert list(find_parts(model)) == names
-    assert find_parts(model)["cross", 2] is model.decoder.blocks[1].cross
-    assert list(find_parts(ours(Classifier)))[:2] == [("self", 1), ("network", 1)]
-    assert find_stack(model) is model.decoder
-
-
-@pytest.mark.parametrize("norm", [nn.LayerNorm(6), nn.RMSNorm(6, eps=1e-5)])
-def test_scaled_parts_add_up_to_the_norm(norm):
-    nn.init.normal_(norm.weight)
-    a, b = torch.randn(2, 3, 6), 1 + torch.randn(2, 3, 6)
-    assert_close(scale_part(norm, a + b, a) + scale_part(norm, a + b, b), norm(a + b))
-
-
-# ---- patching
+        wanted = model(**given).logits
+        rows = logit_lens(model, **given)
+        assert list(rows) == [("embedding", 0), ("block", 1), ("block", 2), ("block", 3)]
+        assert_close(rows["block", 3], wanted, rtol=0, atol=1e-6)
+        for n in range(name in FROM_ONE, N):
+            row = rows["block" if n else "embedding", n]
+            assert_close(row, cut(model, name, n)(**given).logits, rtol=1e-5, atol=1e-5)
+            assert (row - wanted).abs().max() > 1e-2  # so a block in its place would show
+        assert torch.equal(model(**given).logits, wanted) and not hooks(model)
 
 
 @pytest.mark.parametrize("norm_first", [True, False])
-def test_a_patched_stream_says_what_the_other_text_would(norm_first):
-    model = ours(EncoderDecoder, norm_first=norm_first)
-    a, b = torch.tensor([[7, 3, 9, 4]]), torch.tensor([[7, 8, 2, 4]])
-    begin = torch.tensor([[5, 6]])
+@pytest.mark.parametrize("kind", [LanguageModel, Classifier, EncoderDecoder])
+def test_a_model_of_ours_is_cut_after_each_block(kind, norm_first):
+    model = ours(kind, norm_first=norm_first)
+    given = (PADDED, PADDED[:, :4]) if kind is EncoderDecoder else (PADDED[:, :4],)
+    rows = logit_lens(model, *given)
+    assert list(rows) == [("embedding", 0), ("block", 1), ("block", 2)]
+    stack = model.decoder if kind is EncoderDecoder else model.stack
     with torch.no_grad():
-        expected, before = model(b, begin), model(a, begin)
-        with record_stream(model) as other:
-            model(b, begin)
-        assert list(other) == list(find_readers(model))
-        assert list(other) == [(kind, n) for kind in ("encoder", "decoder") for n in range(3)]
-        for name in other:
-            with edit_stream(model, {name: lambda x, name=name: other[name]}):
-                patched = model(a, begin)
-            if name == ("decoder", 0):
-                assert torch.equal(patched, before)
-            elif name == ("decoder", 1):  # cross-attention of layer 2 still reads a
-                assert not torch.equal(patched, before) and not torch.equal(patched, expected)
-            else:
-                assert torch.equal(patched, expected)
-        assert torch.equal(model(a, begin), before) and not hooks(model)
+        assert torch.equal(rows["block", 2], model(*given))
+        for n in (1, 0):
+            del stack.blocks[n]
+            assert_close(rows["block" if n else "embedding", n], model(*given))
 
 
-def test_what_is_recorded_is_the_sum_of_what_was_written():
-    for kind in (LanguageModel, Classifier):
-        model = ours(kind)
-        with record_stream(model) as stream:
-            writes = read_writes(model, PADDED)
-        assert list(stream) == [("self", n) for n in range(3)]
-        assert_close(stream["self", 2], sum(writes.values()))
-        assert_close(stream["self", 0], writes["embedding", 0])
+def test_tokens_without_a_name_masks_and_what_is_returned_in_training():
+    model = make("qwen3").train()
+    given = inputs_of("qwen3", padded=True)
+    rows = logit_lens(model, given.pop("input_ids"), **given)
+    assert all(part.training for part in model.modules())
+    assert not any(t.requires_grad for t in rows.values())
+    model.eval()
+    wanted = model(**inputs_of("qwen3", padded=True)).logits
+    assert_close(rows["block", 3], wanted)
 
 
-def test_gradients_flow_through_an_edit():
-    model = ours(LanguageModel)
-    nudge = torch.zeros(24, requires_grad=True)
-    with edit_stream(model, {("self", 1): lambda x: x + nudge}):
-        model(PADDED[:1]).square().sum().backward()
-    assert nudge.grad.abs().sum() > 0
+def test_an_attend_of_your_own_heads_that_are_off_and_a_block_that_is_pushed_stay_so():
+    model = make("gemma 3")
+    given = inputs("gemma 3")
+    before = {name: set(vars(part)) for name, part in model.named_modules()}
+
+    def push(block, args, output):
+        return output + 1
+
+    def pull(block, args, output):
+        output -= 2  # in place
+        return output
+
+    handles = [model.model.layers[1].register_forward_hook(push)]
+    handles += [model.model.layers[2].register_forward_hook(pull)]
+    with torch.no_grad(), use_attend(model, attention), ablate_heads(model, [("self", 1, 2)]):
+        wanted = model(**given).logits
+        rows = logit_lens(model, **given)
+    assert_close(rows["block", 3], wanted)
+    for handle in handles:
+        handle.remove()
+    assert before == {name: set(vars(part)) for name, part in model.named_modules()}
+    with torch.no_grad():
+        assert (model(**given).logits - wanted).abs().max() > 0.1
+        plain = logit_lens(model, **given)
+    assert_close(rows["embedding", 0], plain["embedding", 0])
+    assert (rows["block", 1] - plain["block", 1]).abs().max() > 1e-3
 
 
-@pytest.mark.parametrize("training", [True, False])
-def test_errors_leave_the_model_as_it_was(training):
-    model = ours(EncoderDecoder).train(training)
-    state = {part: set(vars(part)) for part in model.modules()}
-    tokens = torch.zeros(2, 4, dtype=torch.long)
-    for call in (
-        lambda: read_writes(model, PADDED + 9, PADDED),
-        lambda: logit_lens(model, PADDED, PADDED + 9),
-        lambda: attribute_logits(model, PADDED, PADDED[:, :4] + 9, tokens=tokens),
-        lambda: attribute_logits(model, *SIDES, tokens=tokens - 1),
-    ):
-        with pytest.raises(ValueError):
-            call()
-    for context in (record_stream(model), edit_stream(model, {("encoder", 1): torch.tanh})):
-        with pytest.raises(ZeroDivisionError), context:
-            raise ZeroDivisionError
-    assert not hooks(model) and state == {part: set(vars(part)) for part in model.modules()}
-    assert all(part.training == training for part in model.modules())
-    assert all(p.grad is None for p in model.parameters())
+def test_bfloat16_keeps_its_type():
+    model = make("llama").bfloat16()
+    rows = logit_lens(model, **inputs("llama"))
+    assert all(t.dtype == torch.bfloat16 for t in rows.values())
+    with torch.no_grad():
+        assert torch.equal(rows["block", 3], model(**inputs("llama")).logits)
 
 
-# ---- bad input
-
-LM, POST = ours(LanguageModel), ours(LanguageModel, norm_first=False)
-TOKENS = PADDED[:, :4]
-LINEAR = nn.Linear(2, 2)
-NO_MODEL = TypeError, "model", "Linear"
-POST_NORM = ValueError, "model", "post-norm"
-WIDE, BERT = (kind(LM.config, 3) for kind in (WideClassifier, BertClassifier))  # other heads
-CLASSES = torch.tensor([0, 1])
+# ---- what is refused, each in one sentence
 
 
-def edited(edits):
-    with eval_mode(LM), edit_stream(LM, edits):
-        return LM(TOKENS)
+def small(kind, head, **sizes):
+    config = getattr(transformers, f"{kind}Config")(vocab_size=V, **sizes)
+    return getattr(transformers, kind + head)(config).eval()
 
 
-BAD = {
-    "find_stack": [
-        ("another model", lambda: find_stack(LINEAR), *NO_MODEL),
-        ("post-norm", lambda: find_stack(POST), *POST_NORM),
+TOKENS = torch.tensor([[7, 3, 9, 4]])
+NO_HEAD = lambda: small("Bert", "Model", **WIDE)
+AGAIN = lambda: small("Albert", MASKED, **WIDE, embedding_size=24)
+NO_BLOCKS = lambda: small("XLM", "WithLMHeadModel", emb_dim=24, n_layers=2, n_heads=4)
+
+
+@pytest.mark.parametrize(
+    ("make", "came"),
+    [
+        (NO_HEAD, "BertModel without logits"),
+        (AGAIN, "AlbertForMaskedLM"),
+        (NO_BLOCKS, "XLMWithLMHeadModel"),
+        (lambda: small("T5", "EncoderModel", **T5), "T5EncoderModel"),
     ],
-    "find_parts": [("post-norm", lambda: find_parts(POST), *POST_NORM)],
-    "read_writes": [("post-norm", lambda: read_writes(POST, TOKENS), *POST_NORM)],
-    "logit_lens": [
-        ("post-norm", lambda: logit_lens(POST, TOKENS), *POST_NORM),
-        ("a linear part", lambda: logit_lens(WIDE, PADDED), ValueError, "model", "Wide"),
-        ("the first token's head", lambda: logit_lens(BERT, PADDED), ValueError, "model", "Bert"),
-    ],
-    "scale_part": [
-        (
-            "another width",
-            lambda: scale_part(nn.LayerNorm(3), torch.ones(1, 1, 4), torch.ones(1, 1, 4)),
-            RuntimeError,
-            "",
-        )
-    ],
-    "attribute_logits": [
-        ("post-norm", lambda: attribute_logits(POST, TOKENS, tokens=TOKENS), *POST_NORM),
-        (
-            "a linear part",
-            lambda: attribute_logits(WIDE, PADDED, tokens=CLASSES),
-            ValueError,
-            "model",
-            "Wide",
-        ),
-        (
-            "a row less",
-            lambda: attribute_logits(LM, TOKENS, tokens=TOKENS[:1]),
-            ValueError,
-            "tokens",
-        ),
-        (
-            "targets that do not count",
-            lambda: attribute_logits(LM, TOKENS, tokens=TOKENS - 100),
-            ValueError,
-            "tokens",
-        ),
-        (
-            "a number against",
-            lambda: attribute_logits(LM, TOKENS, tokens=TOKENS, against=3),
-            TypeError,
-            "against",
-        ),
-    ],
-    "find_readers": [("another model", lambda: find_readers(LINEAR), *NO_MODEL)],
-    "record_stream": [("another model", lambda: record_stream(LINEAR).__enter__(), *NO_MODEL)],
-    "edit_stream": [
-        (
-            "no such layer",
-            lambda: edited({("self", 3): torch.tanh}),
-            ValueError,
-            "edits",
-        ),
-        (
-            "a shape that does not fit",
-            lambda: edited({("self", 1): lambda x: x[0]}),
-            ValueError,
-            "edits",
-        ),
-        (
-            "nothing",
-            lambda: edited({("self", 1): lambda x: None}),
-            ValueError,
-            "edits",
-            "None",
-        ),
-    ],
-}
+)
+def test_a_model_without_a_head_or_without_blocks_in_a_row_is_refused_by_name(make, came):
+    model = make()
+    before = {name: set(vars(part)) for name, part in model.named_modules()}
+    refuses(lambda: logit_lens(model, TOKENS), ValueError, "model", came)
+    assert not hooks(model)
+    assert before == {name: set(vars(part)) for name, part in model.named_modules()}
 
 
-test_bad_input = every_row(BAD)
+def test_what_is_no_model_is_refused():
+    for other in (nn.Linear(2, 2), "llama", None):
+        refuses(lambda: logit_lens(other, TOKENS), TypeError, "model", type(other).__name__)
 
 
-def test_every_public_name_has_its_bad_input():
-    assert set(lens.__all__) == BAD.keys()
+@pytest.mark.parametrize("wrong", [TOKENS + V, TOKENS[0, 0]])
+def test_an_error_leaves_the_model_as_it_was(wrong):
+    model = make("llama")
+    copied = deepcopy(model)
+    before = {name: set(vars(part)) for name, part in model.named_modules()}
+    with pytest.raises((IndexError, ValueError, RuntimeError)):
+        logit_lens(model, wrong)
+    assert not hooks(model)
+    assert before == {name: set(vars(part)) for name, part in model.named_modules()}
+    assert_close(model(TOKENS).logits, copied(TOKENS).logits)

@@ -31,7 +31,7 @@ sys.path.insert(0, str(ROOT / "tools"))
 
 import order
 
-EXTRAS = ["constraints.txt", "CHANGELOG.md", "CITATION.cff"]
+EXTRAS = ["pyproject.toml", "constraints.txt", "CHANGELOG.md", "CITATION.cff"]
 BUILD_ONLY = set(
     "nbdev fastcore execnb jupyter jupyterlab notebook ipykernel nbclient nbformat sphinx myst-nb "
     "pytest ruff".split()

@@ -158,6 +158,16 @@ def test_the_index_gives_each_page_the_minutes_that_the_page_gives_itself():
     assert said in prose("index")
 
 
+def test_the_index_says_how_many_pages_and_hours_the_second_course_has():
+    minutes = r"\*\*(\d+) minutes to read, (\d+) with the work\*\*"
+    shown = [re.search(minutes, prose(page)).groups() for page in order.DIVES]
+    read, work = (sum(int(number) for number in column) / 60 for column in zip(*shown))
+    half = round(2 * read)
+    hours = f"{half // 2}" + "\u00bd" * (half % 2)
+    said = f"{len(shown)} deep dives are a course of their own: {hours} hours to read, "
+    assert f"{said}{round(work)} with the exercises." in prose("index")
+
+
 def lesson_of(module):
     "The number of the lesson that a page which makes this module belongs to, or None."
     source = inspect.getsource(import_module(module))
@@ -223,5 +233,6 @@ def test_the_gradient_at_a_query_is_small_without_the_root_only_where_no_head_is
     at_64 = re.findall(r"d_k = +64, (with\w*) .* weight (\S+), gradient (\S+)\n", table)
     assert at_64 == [("without", "0.95", "0.32804"), ("with", "0.29", "0.29689")]
     assert re.search(r"d_k = 1024, without the root .* gradient 0.00005\n", table)
-    assert "0.33 and 0.30" in prose("paper") and "to 0.00005 at a width of 1024" in prose("paper")
+    assert "0.33 against 0.30" in prose("paper")
+    assert "to 0.00005 at a width of 1024" in prose("paper")
     assert "gives 0.95 to one of ten keys" in prose("deeper/08_claims")

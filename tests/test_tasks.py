@@ -333,7 +333,7 @@ def test_help_prints_the_ranges():
     said = one_line(done("train", "classify", "--help"))
     assert "peak rate of AdamW; a number above 0 [0.005]" in said
     assert "set to 0 in training; a number from 0 to below 1 [0.0]" in said
-    assert "one of learned, sinusoidal, rotary, alibi, relative [learned]" in said
+    assert "one of learned, sinusoidal, rotary, alibi, relative" in said
     assert "subwords; a whole number of 260 or more [4000]" in said
 
 

@@ -4,6 +4,7 @@ import configparser
 import json
 import os
 import re
+import runpy
 import shutil
 import subprocess
 import sys
@@ -11,6 +12,11 @@ from pathlib import Path
 
 import pytest
 from course_tools import tool
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
 
 nbformat = pytest.importorskip("nbformat")
 from nbformat.v4 import new_code_cell as code
@@ -258,6 +264,52 @@ def test_the_export_gives_every_exported_file_again_and_touches_no_other(tmp_pat
         theirs = (package / file).read_bytes()
         mine = b"" if file in exported or file.endswith("__init__.py") else b"# mine\n"
         assert content == theirs + mine, file
+
+
+def written_by_nbdev_3(root):
+    "What version 3 leaves of a whole project: see tools/export.py."
+    package = root / "former_nb"
+    index = runpy.run_path(str(package / "_modidx.py"))["d"]
+    index["settings"] |= {"doc_baseurl": "/", "doc_host": "", "git_url": ""}
+    index["syms"] = {name: names for name, names in index["syms"].items() if names}
+    (package / "_modidx.py").write_text(f"d = {index}", encoding="utf-8")
+    face = (package / "__init__.py").read_text(encoding="utf-8").partition("\n")[2]
+    (package / "__init__.py").write_text(f'"""Modules:\n\n- `a`: b"""\n{face}', encoding="utf-8")
+
+
+def test_what_version_3_of_nbdev_writes_otherwise_is_put_back(tmp_path):
+    shutil.copy(ROOT / "settings.ini", tmp_path)
+    shutil.copytree(ROOT / "former_nb", tmp_path / "former_nb")
+    made = [tmp_path / "former_nb" / name for name in ("_modidx.py", "__init__.py")]
+    wanted = [path.read_text(encoding="utf-8") for path in made]
+    written_by_nbdev_3(tmp_path)
+    assert all(path.read_text(encoding="utf-8") != text for path, text in zip(made, wanted))
+    tool("export").as_by_version_2(tmp_path, wanted[1].replace("0.", "9.", 1))
+    assert [path.read_text(encoding="utf-8") for path in made] == wanted
+
+
+def test_both_versions_of_nbdev_read_the_same_settings():
+    config = configparser.ConfigParser(delimiters=["="], interpolation=None)
+    config.read(ROOT / "settings.ini", encoding="utf-8")
+    text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    told = tomllib.loads(text)["tool"]["nbdev"]
+    for name, value in told.items():
+        written = " ".join(value) if isinstance(value, list) else value
+        assert config["DEFAULT"][name].lower() == str(written).lower(), name
+    read_by_both = {"lib_path", "nbs_path", "doc_path", "title", "branch", "readme_nb", "recursive"}
+    read_by_both |= {"tst_flags", "clean_ids", "clear_all", "jupyter_hooks"}
+    read_by_both |= {name for name in config["DEFAULT"] if name.startswith("allowed_")}
+    assert read_by_both <= told.keys()
+
+
+def test_the_first_ten_minutes_change_what_is_there():
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    steps = re.findall(r"perl -pi -e 's/(.+?)/(.+?)/' (\S+)", text)
+    pages = {page: (ROOT / page).read_text(encoding="utf-8") for _, _, page in steps}
+    for old, new, page in steps:
+        pages[page], n = re.subn(old, new, pages[page])
+        assert n == 1, old
+    assert len(steps) == 3
 
 
 # ---------------------------------------------------------------- models

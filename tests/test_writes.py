@@ -12,10 +12,8 @@ import hashlib
 import io
 import os
 import re
-import warnings
 from contextlib import redirect_stdout
 
-import numpy as np
 import pandas as pd
 import pytest
 import torch
@@ -27,7 +25,6 @@ from former_nb.base.checkpoints import atomic_write, write_checkpoint, write_fil
 from former_nb.commands.folders import claim_folder
 from former_nb.commands.new import write_task
 from former_nb.commands.train import write_report
-from former_nb.data import kept_tokens
 from former_nb.data.data_sets import Source, fetch
 from former_nb.data.tokenization import SubwordTokenizer
 from former_nb.grading import keeping
@@ -101,7 +98,7 @@ class Disk:
 @pytest.fixture
 def disk(monkeypatch):
     disk = Disk()
-    for name in ("replace", "rename", "link", "fsync", "mkdir"):
+    for name in ("fsync", "mkdir"):  # a name takes no room
         monkeypatch.setattr(os, name, disk.asking(getattr(os, name)))
     opened = disk.opening(open)
     monkeypatch.setattr(builtins, "open", opened)
@@ -160,22 +157,6 @@ def scores(folder, second):
     if not second:
         file.write_bytes(b"def broken(:\n")
     check_class([file] * (1 + second), folder / "scores.csv", lambda line: None)
-
-
-def token_row(folder, second):
-    "Nothing is there the first time."
-    if second:
-        tokens = np.arange(9, dtype=np.int16)
-        kept_tokens.map_tokens(lambda: [tokens], "a", [5, 9], torch.int16)
-
-
-def facts(folder, second):
-    "What can't be kept costs a warning alone, which says why."
-    with warnings.catch_warnings(record=True) as notes:
-        warnings.simplefilter("always")
-        kept_tokens.keep_facts("a-b", {"x": int(second)}, 3)
-    for note in notes:
-        raise OSError(f"{folder}: {note.message}")
 
 
 CONTENT = b"to be or not"
@@ -237,8 +218,6 @@ ROWS = {
     "a folder of a run": claim,
     "weights to be averaged": kept_states,
     "scores of a class": scores,
-    "tokens of a long text": token_row,
-    "facts of a long text": facts,
     "a download": download,
     "an answer that is kept": keep,
     "a new task": new_task,
@@ -255,7 +234,6 @@ def contents(folder):
 
 
 @pytest.mark.parametrize("write", ROWS.values(), ids=ROWS.keys())
-@pytest.mark.filterwarnings("ignore:text.* tokens are in:UserWarning")
 def test_a_disk_that_is_full_at_any_moment(write, disk, tmp_path, monkeypatch):
     import pooch
 

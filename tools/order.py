@@ -29,11 +29,12 @@ models
 training
 saving
 decoding
-inspection
+inspection diagnosis
 tasks
 commands
 """
-# A line per lesson of the path; after it the deep dives behind its door, in reading order.
+# A line per lesson of the path, the first course; after it the deep dives that stand on it, which
+# make the second course, in reading order.
 COURSE = """
 01_self_attention
 02_attention
@@ -380,13 +381,13 @@ def ruff_rules(rules, modules):
 
 
 def toc(nbs):
-    "The order of the site: the path, the deep dives, the solutions, the reference."
+    "The order of the site: the path, the second course, the solutions, the reference."
     there = set(pages(nbs))
     path = [page for page in [*STEPS, PAPER, YOUR_FILE] if page in there]
     path += [page for page in ("glossary", "teachers") if (nbs / f"{page}.md").exists()]
     parts = {
         "The path": [f"file: {page}" for page in path],
-        "Deep dives": [f"file: {page}" for page in DIVES if page in there],
+        "The second course: deep dives": [f"file: {page}" for page in DIVES if page in there],
         "Solutions": ["glob: solutions/*"],
         "API": ["file: api/house", "file: api/versions", "file: api/small_torch"]
         + [f"glob: api/{folder}/*" for folder in LEVEL]
@@ -395,7 +396,7 @@ def toc(nbs):
     lines = ["# Written by `python tools/order.py --toc`.", "root: index", "subtrees:"]
     for caption, entries in parts.items():
         if entries:
-            lines += [f"- caption: {caption}", "  entries:", *(f"  - {e}" for e in entries)]
+            lines += [f'- caption: "{caption}"', "  entries:", *(f"  - {e}" for e in entries)]
     return "\n".join(lines) + "\n"
 
 

@@ -61,8 +61,8 @@ EXERCISE = re.compile(r'^check\("((?:\d\d|first_hour|paper)\.\d+)", (.+)\);?$', 
 RUNG = re.compile(r'^rung\("(\w+)", ', re.M)  # measures a model of the ladder
 TRAINED = ("00d", "01")  # those that the page's own Python can train in half a minute
 TOO_LONG = (
-    "This training runs in the notebook, on your machine or on Colab, in seconds. The small PyTorch "
-    "of this page is plain Python and would need minutes."
+    "This training runs in the notebook, on your machine or on Colab, in seconds. The small "
+    "PyTorch of this page is plain Python and would need minutes."
 )
 
 REPORT = re.compile(r'^check\("project", ', re.M)  # judges the report of the project
@@ -333,7 +333,7 @@ def file_block(page):
 
 
 def train_block(page, rung, source):
-    """The place below a cell that trains a model of the ladder, or a sentence that says what can."""
+    """The place below a cell that trains a model of the ladder, or a sentence why it can't."""
     if rung in TRAINED:
         return place("train-here", {"page": page, "rung": rung, "starter": source.strip()})
     return nodes.paragraph("", TOO_LONG, classes=["check-elsewhere"])

@@ -2,6 +2,8 @@
 
 MOVED = {  # old page -> the page it became a part of, which may have moved, too
     "api/attention/additive": "api/attention/equivalent_forms",
+    "api/inspection/alignments": "api/inspection/recording",
+    "api/inspection/block_lens": "api/inspection/lens",
     "api/inspection/noise": "api/inspection/leaks",
     "deeper/02_additive": "deeper/03_attention_variants",
     "deeper/03_equivalent_forms": "deeper/03_attention_variants",

@@ -10,7 +10,8 @@ from types import ModuleType
 ABSENT = ("tokenizers", "tokenizers.pre_tokenizers", "former_nb.models.pretrained")
 ABSENT += ("former_nb.decoding.decode_step", "former_nb.models.build")
 ABSENT += ("safetensors", "safetensors.torch")
-ABSENT += tuple(f"tokenizers.{part}" for part in ("decoders", "models", "normalizers", "trainers"))
+ABSENT += tuple(f"tokenizers.{part}" for part in ("decoders", "models", "trainers", "processors"))
+ABSENT += ("tokenizers.implementations",)
 
 
 class Absent(ModuleType):

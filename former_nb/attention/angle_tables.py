@@ -70,7 +70,7 @@ class Rotary(lesson.Rotary):
         attend: Callable,  # what is called with the turned queries and keys, such as `attention`
         positions: torch.Tensor,  # (T,) or (B, T)
     ) -> Callable:  # what to call instead
-        "What to call instead of `attend`: it turns `q` and `k` first."
+        "The function to call instead of `attend`. It turns `q` and `k` first."
         check_positions(positions, look=not self._knows(positions))
         return partial(self.attend_rotated, attend, positions)
 

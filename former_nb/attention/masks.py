@@ -16,7 +16,7 @@ def causal_mask(
     S: int | None = None,  # number of keys, 0 or more; T if left out
     device: torch.device | str | None = None,
 ) -> torch.Tensor:  # (1, 1, T, S), boolean, True = may attend
-    "Query i may attend to key j only if j <= i + S - T; the last query stands at the last key."
+    "Query i may attend to key j only if j <= i + S - T; the last query is at the last key."
     S = T if S is None else S
     check_int("T", T, least=0)
     check_int("S", S, least=0)

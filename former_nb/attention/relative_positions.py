@@ -49,7 +49,7 @@ def rotate_interleaved(
 
 # %% ../../nbs/deeper/05_relative_positions.ipynb #22796122
 class DistanceBias(nn.Module):
-    "Adds a number for each head and distance to the scores; a subclass brings `by_distance`."
+    "Adds a number to each score, by head and distance. A subclass defines `by_distance`."
 
     def __init__(
         self,
@@ -63,7 +63,7 @@ class DistanceBias(nn.Module):
         self,
         distance: torch.Tensor,  # integers of any shape, 0 or less: key minus query
     ) -> torch.Tensor:  # (h, ...)
-        "What each head adds to a score at this distance; an heir says it."
+        "What each head adds to a score at this distance. Each subclass defines it."
         raise NotImplementedError(f"{type(self).__name__} has no by_distance")
 
     def bias(
@@ -82,7 +82,7 @@ class DistanceBias(nn.Module):
         attend: Callable,  # what is called with the bias in its mask, such as `attention`
         positions: torch.Tensor,  # (T,) in a row, such as torch.arange(T)
     ) -> Callable:  # what to call instead of `attend`
-        "What adds the bias of every query for every key, those in a cache too, then attends."
+        "A function that adds the bias of every query for every key, cached ones too, then attends."
         check_positions(positions, axes="T")
         check_row("positions", positions)
         return partial(self.attend_biased, attend, positions)

@@ -34,7 +34,6 @@ __all__ = [
     "as_json",
     "write_tensors",
     "write_checkpoint",
-    "read_header",
     "read_tensor",
     "read_safetensors",
     "read_tensors",
@@ -54,29 +53,6 @@ def _sync(path):
             os.fsync(handle)
         finally:
             os.close(handle)
-
-
-def _move(files, folder):
-    "Move files into a folder. Where one can't be moved, those that were there before come back."
-    kept: dict[Path, Path | None] = {}  # what was replaced -> what it was, under another name
-    try:
-        for file in files:
-            new = folder / file.name
-            before = file.with_name(f".{file.name}.before")
-            try:
-                os.link(new, before)
-            except FileNotFoundError:
-                kept[new] = None
-            except OSError:  # a disk without links, or a folder is in the way
-                pass
-            else:
-                kept[new] = before
-            os.replace(file, new)
-    except BaseException:
-        for new, old in kept.items():
-            with suppress(OSError):
-                os.replace(old, new) if old else os.unlink(new)
-        raise
 
 
 @contextmanager
@@ -103,7 +79,8 @@ def atomic_write(
             if stat.S_IMODE(file.stat().st_mode) != mode:  # some writers let only the owner read
                 file.chmod(mode)
             _sync(file)
-        _move(files, folder)
+        for file in files:
+            os.replace(file, folder / file.name)
         _sync(folder)
     except (OSError, SafetensorError) as error:  # the second, too, is what a full disk says
         first: BaseException = error

@@ -9,7 +9,6 @@ import json
 import os
 import platform
 import random
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import FrozenInstanceError, asdict
@@ -89,52 +88,29 @@ def keep_memory() -> bool:  # whether the C library took the advice; only glibc'
     return bool(mapped and trimmed)
 
 
-_MODES = threading.RLock()
-_EVALUATING: dict[int, list] = {}  # parts within `eval_mode`: the part, how often, its mode before
-
-
 @contextmanager
 def eval_mode(
     model: torch.nn.Module,
 ) -> Iterator[torch.nn.Module]:  # the model, dropout off
-    """Within `with`, the model is in eval mode; afterwards every part is as it was, also on error.
-
-    Several threads may be within it at a time: the last one that leaves restores the modes.
-    """
-    held = []
-    training = []  # switched on again within an outer `with`
-    with _MODES:
-        for part in model.modules():
-            entry = _EVALUATING.setdefault(id(part), [part, 0, part.training])
-            if entry[1] > 0 and part.training:
-                training.append(part)
-            entry[1] += 1
-            held.append(entry)
-        model.eval()
+    "Within `with`, the model is in eval mode; afterwards every part is as it was, also on error."
+    before = [(part, part.training) for part in model.modules()]
+    model.eval()
     try:
         yield model
     finally:
-        with _MODES:
-            for entry in held:
-                part, count, mode = entry
-                entry[1] = count - 1
-                if count == 1:
-                    part.training = mode
-                    del _EVALUATING[id(part)]
-            for part in training:
-                part.training = True
+        for part, training in before:
+            part.training = training
 
 
 def in_eval_mode(
     model: torch.nn.Module,
     function,  # the model, or a method of it
 ):  # a function
-    "The function; each call runs in eval mode and leaves the mode of the model as it was."
+    "Wrap a function: each call runs in eval mode, and the model's mode is restored after it."
     parts = list(model.modules())
 
     def read(*args):
-        # in eval mode it may only be because another thread is within `eval_mode`, and leaves it
-        if not _EVALUATING and not any(part.training for part in parts):
+        if not any(part.training for part in parts):
             return function(*args)
         with eval_mode(model):
             return function(*args)
@@ -145,7 +121,7 @@ def in_eval_mode(
 def tied_names(
     model: torch.nn.Module,
 ) -> dict[str, str]:  # name of a weight that another name has, too -> that other, earlier name
-    "Which weights of a model are one."
+    "Which names of a model share one tensor."
     first: dict[int, str] = {}
     tied: dict[str, str] = {}
     for name, weight in model.named_parameters(remove_duplicate=False):
@@ -157,7 +133,7 @@ def tied_names(
 
 
 class Settings:
-    "What our dataclasses of settings share, JSON both ways."
+    "The base of our settings dataclasses: to JSON and back."
 
     def to_json(self) -> str:
         "All settings, as JSON."

@@ -10,10 +10,9 @@ on. An odd control character, such as U+0085 in many reviews from the web, is a 
 other. Only NUL says that a file is no text.
 
 A folder with a model in it may be anybody's, and what it holds can be made to do harm: a link to a
-device that never ends, a pipe that never begins, brackets nested a million times. So all that is
+device that never ends, a pipe that never begins. So all that is
 read from one goes through `read_bytes` and `read_json`, which look before they open. A file must be
-a regular one of a size in reason, JSON must be an object that is not deep, and keys that we do not
-know are refused.
+a regular one of a size in reason, JSON must be an object, and keys that we do not know are refused.
 """
 
 import codecs
@@ -305,12 +304,6 @@ def read_names(
 
 
 MOST = 2**26  # bytes of a file of JSON
-DEEPEST = 32  # lists and objects within each other
-
-
-def _open_at_once(path, flags):
-    "A file's number, without waiting for somebody who writes into a pipe."
-    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
 
 
 @contextmanager
@@ -322,14 +315,14 @@ def open_regular(
     "Open a regular file. Raises `ValueError`, before it reads, for what is none or is too large."
     path = check_path(name, file)
     try:
-        with open(path, "rb", opener=_open_at_once) as opened:
-            facts = os.fstat(opened.fileno())  # of what was opened, whatever has its name now
-            if not stat.S_ISREG(facts.st_mode):
-                raise ValueError("it is no regular file")
-            if facts.st_size > most:
-                raise ValueError(f"it has {facts.st_size:,} bytes, more than {most:,}")
+        facts = os.stat(path)
+        if not stat.S_ISREG(facts.st_mode):
+            raise ValueError("it is no regular file")
+        if facts.st_size > most:
+            raise ValueError(f"it has {facts.st_size:,} bytes, more than {most:,}")
+        with open(path, "rb") as opened:
             yield opened, facts.st_size
-    except (OSError, ValueError) as error:  # NUL in a name is a ValueError
+    except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
         raise ValueError(
             f"{name}: expected a file that can be read, got {str(file)!r}: {reason}"
@@ -346,35 +339,19 @@ def read_bytes(
         return opened.read(size)
 
 
-def _depth(value):
-    "How many lists and objects of JSON lie within each other."
-    depth = 0
-    level = [value]
-    while True:
-        level = [part for part in level if isinstance(part, (dict, list))]
-        if not level:
-            return depth
-        depth += 1
-        inside = []
-        for part in level:
-            inside.extend(part.values() if isinstance(part, dict) else part)
-        level = inside
-
-
 def parse_json(
     name: str,  # what the error calls it
     text: str | bytes,  # UTF-8
     where: str | Path,  # it was read
     kind: type = dict,  # or list
 ) -> Any:  # of that kind
-    "What JSON says. Raises `ValueError` unless it is an object, or a list, of a depth in reason."
+    "Parse JSON. Raises `ValueError` unless it is an object or a list."
     try:
         value = json.loads(text if isinstance(text, str) else text.decode("utf-8-sig"))
-        depth = _depth(value)
     except (ValueError, RecursionError) as error:
         raise ValueError(f"{name}: expected JSON in {str(where)!r}: {error}") from None
-    if not isinstance(value, kind) or depth > DEEPEST:
-        expected = f"a JSON {'object' if kind is dict else 'list'} at most {DEEPEST} deep"
+    if not isinstance(value, kind):
+        expected = "a JSON object" if kind is dict else "a JSON list"
         raise ValueError(f"{name}: expected {expected} in {str(where)!r}, got {value!r:.100}")
     return value
 
@@ -384,7 +361,7 @@ def read_json(
     file: str | Path,
     kind: type = dict,  # or list
 ) -> Any:  # of that kind
-    "What a file of JSON says. Raises `ValueError` as `read_bytes` and `parse_json` do."
+    "Parse a JSON file. Raises `ValueError` as `read_bytes` and `parse_json` do."
     return parse_json(name, read_bytes(name, file), file, kind)
 
 
@@ -404,7 +381,7 @@ def reading(
     name: str,  # what the error calls it
     expected: str,  # what it should be, in words
 ) -> Iterator[None]:
-    "Whatever goes wrong within `with` is a `ValueError` of one sentence."
+    "Within `with`, every error becomes a `ValueError` of one sentence."
     try:
         yield
     except Exception as error:

@@ -6,9 +6,6 @@ trust it. Every error names the argument, what was expected and what came.
 """
 
 import math
-from contextlib import suppress
-from functools import partial
-from types import FunctionType
 from typing import Any
 
 import torch
@@ -422,39 +419,18 @@ def check_attends(
     for function in functions:
         check_seam(None, function)
     if positions is None:
-        kept = max([0, *map(_tokens_kept, functions)])
+        kept = max(_tokens_kept(function) for function in functions)
         expected = (
             f"those after the tokens in the cache ({kept} so far), as cache.positions(T) says"
         )
         check_that(kept == 0, "positions", expected, None)
 
 
-def _tokens_kept(
-    attend,  # a function that is called as `attention`
-    depth: int = 5,  # functions within functions that are looked at
-) -> int:  # 0 where it keeps nothing, or doesn't say so
-    "How many tokens a cache holds, also one that a function around it calls."
+def _tokens_kept(attend):
+    "How many tokens a cache holds; 0 for any other function."
     length = getattr(attend, "length", 0)
-    if isinstance(length, int) and length > 0 and not isinstance(attend, torch.nn.Module):
-        return length  # what a module calls so is a size of its own
-    within = [getattr(attend, "attend", None)]
-    if isinstance(attend, partial):
-        within += [attend.func, *attend.args, *attend.keywords.values()]
-    elif isinstance(attend, FunctionType) and not torch.compiler.is_compiling():
-        within += [*(attend.__defaults__ or ()), *(attend.__kwdefaults__ or {}).values()]
-        within += _closed_over(attend)
-    kept = [0]
-    for part in within:
-        if depth and (callable(part) or hasattr(part, "positions")):  # a layer's, or all of them
-            kept.append(_tokens_kept(part, depth - 1))
-    return max(kept)
-
-
-def _closed_over(function):
-    "What a function reads from around it, as far as it is there yet."
-    for cell in function.__closure__ or ():
-        with suppress(ValueError):  # an empty cell
-            yield cell.cell_contents
+    is_cache = isinstance(length, int) and not isinstance(attend, torch.nn.Module)
+    return length if is_cache else 0  # what a module calls so is a size of its own
 
 
 def check_attended(

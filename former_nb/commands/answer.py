@@ -45,7 +45,7 @@ def one_line(text: str) -> str:
 
 
 def note_few(folder: Path) -> None:
-    "Say on standard error if a classifier was judged on so few texts that nobody knows it well."
+    "Say on standard error if a classifier was tested on too few texts to be sure how good it is."
     try:
         judged = sum(row["texts"] for row in read_report(folder)["by_label"].values())
     except (KeyError, TypeError, AttributeError):

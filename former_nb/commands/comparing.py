@@ -34,7 +34,7 @@ def load_theirs(folder: Path):
 
 
 def load_from_file(name: str, path: Path, member: str):
-    """What a Python file calls so: a model, a function of tokens, or what makes a model if called.
+    """What a Python file has under a name: a model, a function of tokens, or what makes a model.
 
     Raises `ValueError` where the file can't be read, or has nothing of that name.
     """

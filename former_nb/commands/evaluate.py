@@ -108,7 +108,7 @@ def play_loss(
     tokenizer,
     text: str,
 ) -> float:  # nats per character; each token has half a window before it, where there is so much
-    "What a model of plays is surprised by."
+    "The loss of a model of plays."
     row = tokenizer.encode(text)
     windows = text_windows(row, model.config.max_len, 32, context=model.config.max_len // 2)
     return evaluate(model, windows) * len(row) / len(text)
@@ -177,7 +177,7 @@ def guess_task(model) -> tuple[str, Task]:
 
 
 def read_if_same(folder: Path, task: Task, tokenizer) -> Data | None:
-    "The data of a run, or nothing and a note where they are not what they were."
+    "The data of a run, or nothing and a note if they have changed."
     try:
         read_note(folder, "data")
         return read_again(folder, task, tokenizer)
@@ -187,7 +187,7 @@ def read_if_same(folder: Path, task: Task, tokenizer) -> Data | None:
 
 
 def read_again(folder: Path, task: Task, tokenizer) -> Data:
-    "The data of a run. Raises `ValueError` where others are found than at its end."
+    "The data of a run. Raises `ValueError` if they have changed since its end."
     data = task.load_data()
     known = read_report(folder)
     for name, found in {"data": data.source, "parts": data.sizes}.items():

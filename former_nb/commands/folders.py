@@ -15,8 +15,9 @@ from .terminal import waiting
 RUN = "run.json"  # the task and the settings of a run, beside its checkpoint
 WRITTEN = f"{RUN} README.md history.csv training.json config.json model.safetensors tokenizer.json"
 IN_FILE = re.compile(r"(.+\.py):(\w+)")  # FILE.py:NAME, a model in a file of yours
-LATER = {"cache", "valid", "test", "classes", "test_src", "test_tgt"}  # settings that runs of an
-# earlier version lack; these have the default
+LATER = {"valid", "test", "classes", "test_src", "test_tgt"}  # settings that runs of an earlier
+# version lack; these have the default
+GONE = {"cache"}  # a setting that they had
 KINDS = {
     "LanguageModel": ("generate", "a model that writes"),
     "Classifier": ("classify", "a classifier"),
@@ -123,10 +124,10 @@ def restore(
     missing = sorted(names - settings.keys() - LATER)
     if missing:
         raise ValueError(f"{argument}: {str(file)!r} lacks the setting {missing[0]}")
-    foreign = sorted(settings.keys() - names)
+    foreign = sorted(settings.keys() - names - GONE)
     if foreign:
         raise ValueError(f"{argument}: {str(file)!r} has {foreign[0]!r}, no setting of {name!r}")
-    return kind(**settings)
+    return kind(**{key: value for key, value in settings.items() if key in names})
 
 
 def recall_run(
@@ -155,7 +156,7 @@ def recall_run(
 
 
 def read_report(folder: Path) -> dict:
-    "What was found out at the end of a run; empty if there is nothing."
+    "The report at the end of a run; empty if there is none."
     try:
         return read_json("model", folder / "training.json")
     except ValueError:

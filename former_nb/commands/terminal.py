@@ -27,7 +27,7 @@ JOINERS = "\n\t\u200c\u200d"  # signs without a shape that belong to a text
 
 
 def is_hidden(character: str) -> bool:
-    "Whether a terminal would obey this character, not show it."
+    "Whether a terminal would act on this character instead of showing it."
     return category(character) in ("Cc", "Cf", "Cs") and character not in JOINERS
 
 
@@ -74,7 +74,7 @@ def open_page(
 def waiting(
     what: str,  # in words
 ):
-    "Say on a terminal what one waits for, and take the words away again."
+    "Say on a terminal what the program is waiting for, and erase it afterwards."
     if not sys.stderr or not sys.stderr.isatty():
         yield
         return
@@ -259,7 +259,7 @@ def growing(
     lines,  # any iterable
     largest: int,  # as many come at a time in the end
 ):  # lists of 1, 8, 64, … lines
-    "A few lines first, so that something is done at once. What was read before an error comes."
+    "Batches of lines, small at first, so that work starts at once. Lines before an error count."
     lines = iter(lines)
     size = 1
     while True:

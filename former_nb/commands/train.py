@@ -120,7 +120,7 @@ def layer_lines(
     inputs,  # a tensor, or several in a tuple
 ) -> list[str]:
     "What each block costs in a forward pass, and what is around the blocks."
-    table = describe(model, inputs, depth=3, repeats=0)
+    table = describe(model, inputs, depth=3)
     table = table[table["weight_bytes"] + table["flops"] > 0]
     columns = {
         "output": table["output"].map(lambda shape: " x ".join(map(str, shape))),
@@ -271,7 +271,7 @@ def model_card(
     task: Task,
     about: dict,  # data, seed, device, minutes and what the report found
 ) -> str:  # Markdown
-    "What there is to know about a trained model."
+    "The model card: what is known about a trained model."
     settings = task.settings()
     for key, setting in list_settings(type(task)).items():
         if setting.is_file:

@@ -2,7 +2,6 @@
 
 from . import batches as batches
 from . import data_sets as data_sets
-from . import kept_tokens as kept_tokens
 from . import long_text_data as long_text_data
 from . import long_texts as long_texts
 from . import subwords as subwords

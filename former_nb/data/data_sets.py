@@ -55,6 +55,7 @@ __all__ = [
     "load_names",
     "Source",
     "SOURCES",
+    "cache_folder",
     "fetch",
     "python_prose",
     "load_shakespeare",
@@ -131,6 +132,13 @@ def _from_folder(folder, source):
     raise ValueError(f"FORMER_NB_DATA: {str(path)!r} is not the published file (another SHA-256)")
 
 
+def cache_folder() -> Path:
+    "Where downloads are kept."
+    import pooch
+
+    return check_path("cache", pooch.os_cache("former_nb"))
+
+
 def fetch(
     source: Source,  # one of SOURCES
 ) -> Path:  # a file with the published content
@@ -146,7 +154,7 @@ def fetch(
     pooch.get_logger().setLevel("WARNING")
     registry = {source.path: f"sha256:{source.sha256}"}
     urls = {source.path: source.url}
-    place = check_path("cache", pooch.os_cache("former_nb"))
+    place = cache_folder()
     file = Path(place, source.path)
     cache = pooch.create(place, "", registry=registry, urls=urls, retry_if_failed=RETRIES)
     bar = pooch.HTTPDownloader(progressbar=True, timeout=(3, 30))

@@ -1,34 +1,23 @@
 """A text file or a known text, cut into parts, turned into tokens and windows.
 
-A text becomes tokens a block at a time, and they go into one row that was made beforehand. So a
-gigabyte of letters costs two gigabytes, two bytes a token, and its file is never held whole
-(`TextFile`). Where the row would take more than half of the memory that is free, it is a file
-in the cache of former_nb, written once, summed and mapped: windows are read from it, and the memory
-stays as it is, however long the text.
+A text becomes tokens a block at a time, and they go into one row, two bytes a token. A large file
+is never held whole (`TextFile`), and neither is its row: it is a file without a name in the cache
+of former_nb, from which windows are read, and which is gone when the process ends.
 """
 
-import hashlib
 import unicodedata
-import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
+from tempfile import TemporaryFile
 
 import numpy as np
 import torch
 
 from ..base.files import check_path, read_text, text_blocks
 from ..base.guards import check_that, check_type
-from .data_sets import PARTS, check_unseen, load_enwik8, load_shakespeare, split
-from .kept_tokens import (
-    fits_memory,
-    keep_facts,
-    map_tokens,
-    one_at_a_time,
-    recall_facts,
-    text_name,
-)
+from .data_sets import PARTS, cache_folder, check_unseen, load_enwik8, load_shakespeare, split
 from .long_texts import TextWindows, text_windows
 from .tokenization import CharTokenizer, SubwordTokenizer
 from .tokens import SPECIALS, UNK, TextTokenizer, normalise
@@ -40,6 +29,7 @@ __all__ = [
 
 BLOCK = 2**20  # characters or bytes that are encoded at a time
 LOOKED_AT = 5_000_000  # characters of a part that are compared with those that were learned
+CHOSEN_BY = 250_000  # tokens of the validation part that choose the weights
 LARGE_FILE = 2**26  # bytes of a file that is no longer held as one string
 CODE_POINTS = 0x110000  # that Unicode has
 
@@ -82,44 +72,17 @@ def _first_positions(blocks):
 
 
 class TextFile:
-    "A file of text that is read in blocks, as often as needed, and never held whole."
+    "A file of text that is read in blocks, once to look at it and once for its tokens."
 
     def __init__(
         self,
         file: str | Path,  # UTF-8, also compressed with gzip
-        cache: bool = False,  # keep on disk what was found, and the tokens: it is read once
     ):
-        """Read all of it once, or not at all where an earlier run has kept what it found.
-
-        Raises `ValueError`, naming the file, for what is no text. A file whose tokens fit neither
-        memory nor disk is refused before it is read.
-        """
+        "Read all of it once. Raises `ValueError`, naming the file, for what is no text."
         self.file = check_path("file", file)
-        check_type("cache", cache, bool)
-        self.cache = cache
-        if self.file.is_file():
-            fewest = self.file.stat().st_size // 4  # a character has four bytes at most
-            fits_memory("file", fewest * 2)
-        if cache:
-            self.name = text_name(self.file)
-            with one_at_a_time(self.name):
-                found = recall_facts(self.name) or self._read_and_keep()
-        else:
-            found = _first_positions(self.blocks())
+        found = _first_positions(self.blocks())
         self.first: dict[str, int] = found[0]  # where each character comes first
         self.length: int = found[1]  # characters
-
-    def _read_and_keep(self):
-        "Where each character comes first, and how many there are, for the next time, too."
-        first, length = _first_positions(self.blocks())
-        self.check_unchanged()
-        keep_facts(self.name, first, length)
-        return first, length
-
-    def check_unchanged(self) -> None:
-        "Raise `ValueError` where a file that is cached was changed since it was opened."
-        same = not self.cache or text_name(self.file) == self.name
-        check_that(same, "file", "a file that stays as it is while it is read", "a change of it")
 
     def __len__(self) -> int:
         "Characters."
@@ -149,31 +112,22 @@ def _char_tokens(blocks, tokenizer):
         yield table[_codes(block)]
 
 
-def _check_total(arrays, n):
-    "The arrays. `ValueError` unless they hold n tokens, as a file may change while it is read."
-    total = 0
-    for array in arrays:
-        total += len(array)
-        if total > n:
-            break
-        yield array
-    check_that(total == n, "file", f"{n:,} characters, as before", "another number")
-
-
-def _fill(row, arrays):
-    "Write arrays into a row, one behind the other."
-    i = 0
-    for array in arrays:
-        row[i : i + len(array)] = torch.from_numpy(array)
-        i += len(array)
-
-
-def _digest(blocks, tokenizer, ends):
-    "Digits that tell texts, the numbers of their characters and their parts apart."
-    seen = hashlib.sha256(repr((tokenizer.to_dict(), ends)).encode())
-    for block in blocks:
-        seen.update(block if isinstance(block, bytes) else block.encode())
-    return seen.hexdigest()[:16]
+def _on_disk(arrays, n):
+    "A row of n tokens in a file without a name, which is gone when the process ends."
+    folder = cache_folder()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with TemporaryFile(dir=folder) as file:
+            total = 0
+            for array in arrays:
+                file.write(array.data)
+                total += len(array)
+            file.flush()
+            check_that(total == n, "file", f"{n:,} characters, as before", f"{total:,}")
+            return np.memmap(file, array.dtype, mode="c")
+    except OSError as error:
+        expected = f"room for its tokens in {str(folder)!r}"
+        raise OSError(f"file: expected {expected}: {error.strerror or error}") from error
 
 
 @dataclass
@@ -183,14 +137,7 @@ class LongTextData:
     tokenizer: TextTokenizer
     rows: list[torch.Tensor]  # the parts as tokens: train, validation and, where there is one, test
     train: TextWindows  # new windows in each epoch
-    valid: TextWindows  # the validation part, at most `max_valid_tokens` of it
-
-    def held_out(
-        self,
-        context: int = 0,  # as for `text_windows`
-    ) -> TextWindows:
-        "All of the last part, each token once: test or, where there is none, validation."
-        return text_windows(self.rows[-1], self.train.length, 128, context=context)
+    valid: TextWindows  # the validation part, at most `CHOSEN_BY` tokens of it
 
 
 def _blocks(text):
@@ -215,39 +162,16 @@ def _compare(name, rows, parts, first):
 
 
 def _encode(text, tokenizer, parts):
-    """The tokens of each part, and their sums where they are known.
-
-    They are of one row, in memory or in a file of the cache, where they are to stay or too many.
-    """
-    kind = torch.int16 if tokenizer.vocab_size < 2**15 else torch.int32
-    ends = [part.stop for part in parts]
-    n = ends[-1]
-
-    def arrays():
-        if isinstance(text, bytes):
-            return _check_total(_byte_tokens(_blocks(text)), n)
-        return _check_total(_char_tokens(_blocks(text), tokenizer), n)
-
-    fits = fits_memory("file" if isinstance(text, TextFile) else "text", n * kind.itemsize)
-    cached = isinstance(text, TextFile) and text.cache
-    row, sums = None, [None] * len(parts)
-    if cached or not fits:
-        if cached:
-            name = f"{text.name}-{_digest([], tokenizer, ends)}"
-        else:
-            name = _digest(_blocks(text), tokenizer, ends)
-        try:
-            row, sums = map_tokens(arrays, name, ends, kind)
-        except OSError as error:
-            if not fits:
-                raise
-            warnings.warn(f"{error}, so they stay in memory", stacklevel=3)
-    if row is None:
-        row = torch.empty(n, dtype=kind)
-        _fill(row, arrays())
-    if cached:
-        text.check_unchanged()
-    return [row[part.start : part.stop] for part in parts], sums
+    "The tokens of each part, which are of one row."
+    if isinstance(text, bytes):
+        arrays = _byte_tokens(_blocks(text))
+    else:
+        arrays = _char_tokens(_blocks(text), tokenizer)
+    if isinstance(text, TextFile):
+        row = _on_disk(arrays, len(text))
+    else:
+        row = np.concatenate(list(arrays))
+    return [torch.from_numpy(row[part.start : part.stop]) for part in parts]
 
 
 def long_text_data(
@@ -256,20 +180,17 @@ def long_text_data(
     batch_size: int = 16,  # windows per batch
     seed: int = 0,  # of the windows to learn from
     shares: tuple[float, ...] = (0.9, 0.1),  # as for `split`
-    max_valid_tokens: int = 250_000,  # of the validation part, to choose the weights by
 ) -> LongTextData:
     """Cut, encode and window a text. The alphabet is that of the part to learn from.
 
-    Tokens of a `TextFile` that says so, and those that would take more than half of the free
-    memory, are written to disk and mapped, and a warning says where. Where the disk is full they
-    stay in memory. Raises `ValueError` where they fit neither.
+    Tokens of a `TextFile` are on disk while the process lasts. `OSError` where it is full.
     """
     check_type("text", text, (str, bytes, TextFile))
     parts = split(range(len(text)), shares, seed=None)
     tokenizer: TextTokenizer
     if isinstance(text, bytes):
         tokenizer = SubwordTokenizer([])
-        rows, sums = _encode(text, tokenizer, parts)
+        rows = _encode(text, tokenizer, parts)
     else:
         if isinstance(text, str) and not unicodedata.is_normalized("NFC", text):
             normal = [normalise(text[part.start : part.stop]) for part in parts]
@@ -279,17 +200,14 @@ def long_text_data(
         first = _first(text)
         alphabet = sorted(character for character, i in first.items() if i < len(parts[0]))
         tokenizer = CharTokenizer("".join(alphabet))
-        rows, sums = _encode(text, tokenizer, parts)
+        rows = _encode(text, tokenizer, parts)
         _compare("file" if isinstance(text, TextFile) else "text", rows, parts, first)
     for row in rows:
         text_windows(row, length)  # raises `ValueError` for a part that is shorter than a window
     train = text_windows(rows[0], length, batch_size, shuffle=True, seed=seed)
-    valid = text_windows(rows[1][:max_valid_tokens], length, 128)
+    valid = text_windows(rows[1][:CHOSEN_BY], length, 128)
     train.dataset = rows[0]  # as a `DataLoader` has it: a checkpoint knows them
     valid.dataset = rows[1]
-    for windows, digits in zip((train, valid), sums):
-        if digits is not None:
-            windows.rows_digest = digits[:16]  # so that a checkpoint need not read all rows
     return LongTextData(tokenizer, rows, train, valid)
 
 
@@ -301,7 +219,6 @@ LONG_TEXTS: dict = {  # what loads a text, and how it is usually cut
 
 def load_long_text(
     name: str | Path,  # 'shakespeare', 'enwik8', or a file of UTF-8 text
-    cache: bool = False,  # of a file that is not held whole; as for `TextFile`
 ) -> tuple[str | bytes | TextFile, str, tuple[float, ...]]:  # text, its origin, shares of its parts
     """A long text by its name. Raises `ValueError`, naming the file, where it cannot be read.
 
@@ -313,5 +230,5 @@ def load_long_text(
         return text, origin, shares
     path = check_path("file", name)
     large = path.is_file() and path.stat().st_size > LARGE_FILE
-    text = TextFile(path, cache) if large else read_text(path)
+    text = TextFile(path) if large else read_text(path)
     return text, f"{Path(name).name}, {len(text):,} characters", (0.9, 0.05, 0.05)

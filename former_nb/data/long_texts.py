@@ -23,7 +23,6 @@ class TextWindows:
     "Batches of inputs and targets, with a length; an epoch that is read again is the same."
 
     dataset: torch.Tensor  # all tokens of the part, for a checkpoint to know it by
-    rows_digest: str  # digits of these tokens, where they are known without reading them
 
     def __init__(
         self,

@@ -19,7 +19,6 @@ What is saved is JSON, and nothing in it is run. `load_tokenizer` refuses a file
 that says more than `save` writes.
 """
 
-import base64
 import json
 import re
 import sys
@@ -60,7 +59,7 @@ __all__ = [
 
 
 class CharTokenizer(TextTokenizer, lesson.CharTokenizer):
-    "Lesson 07's, which also prepares its texts, says what it doesn't know, and can be saved."
+    "Lesson 07's tokenizer, which also prepares texts, names unknown characters and can be saved."
 
     kind = "char"  # what its file says, see `load_tokenizer`
     alphabet: str
@@ -221,77 +220,6 @@ class SubwordTokenizer(TextTokenizer):
         return super().from_dict(saved | {"merges": [pair.split(" ") for pair in saved["merges"]]})
 
 
-# ---- how long a text may become
-
-LONGEST = 16  # characters that a step of a tokenizer may write in the place of others
-GROWTH = 10_000  # how many times as long all steps together may make a text
-WIDEST = {  # kind of step -> the most characters that it writes for one
-    "NFKC": 18,
-    "NFKD": 18,
-    "NFC": 3,
-    "NFD": 4,
-    "Lowercase": 3,
-    "BertNormalizer": 12,
-    "ByteLevel": 4,
-    "Metaspace": 2,
-}
-
-
-def _longest_entry(step):
-    "The longest text in the table of a step of SentencePiece."
-    table = base64.b64decode(step["precompiled_charsmap"] or "")
-    texts = table[4 + int.from_bytes(table[:4], "little") :]  # behind a tree and its size
-    return max(map(len, texts.split(b"\0")))
-
-
-def _copies(step):
-    "How often a template repeats the text, between its special tokens."
-    special = [part["SpecialToken"]["id"] for part in step["single"] if "Sequence" not in part]
-    added = sum(len(step["special_tokens"][name]["ids"]) for name in special)
-    check_that(added <= 100, "tokenizer", "at most 100 special tokens around a text", added)
-    return len(step["single"]) - len(special)
-
-
-def _widest_replacement(step, text):
-    "The most characters that a step gives for one when it writes `text`."
-    expected = f"at most {LONGEST} characters from a {step['type']}"
-    check_that(len(text) <= LONGEST, "tokenizer", expected, len(text))
-    pattern = step.get("pattern", {}).get("String", "")
-    if not pattern:  # a regex may match nothing, anywhere
-        return len(text) + 1
-    if 0 < len(text) <= len(pattern):
-        return 1
-    return len(text)
-
-
-def _growth(step):
-    "The most characters, or tokens, that a step writes for one that it reads."
-    kind = step.get("type")
-    if kind == "Precompiled":
-        return _longest_entry(step)
-    if kind == "TemplateProcessing":
-        return _copies(step)
-    if kind == "Replace":
-        return _widest_replacement(step, step["content"])
-    if kind == "Prepend":
-        return _widest_replacement(step, step["prepend"])
-    return WIDEST.get(kind, 1)
-
-
-def _check_growth(backend):
-    "Raise `ValueError` for a tokenizer that could fill the memory from a short text."
-    for part in ("normalizer", "pre_tokenizer", "post_processor", "decoder"):
-        steps = [backend.get(part) or {}]
-        growth = 1
-        for step in steps:  # which grows while it is read, by the steps inside of steps
-            for inner in ("normalizers", "pretokenizers", "processors", "decoders"):
-                steps += step.get(inner, ())
-            growth *= max(1, _growth(step))
-            check_that(len(steps) <= 100, "tokenizer", f"at most 100 steps in its {part}", "more")
-            expected = f"a {part} that makes a text at most {GROWTH:,} times as long"
-            check_that(growth <= GROWTH, "tokenizer", expected, f"{growth:,} times")
-
-
 # ---- tokenizers from elsewhere
 
 
@@ -309,7 +237,6 @@ class HuggingFaceTokenizer(TextTokenizer):
         suppress_tokens: abc.Sequence[int] = (),  # tokens that are never written
     ):
         super().__init__()
-        _check_growth(backend)
         self.saved = backend
         self.vocab_size = vocab_size
         self.ends = list(eos_token_ids)

@@ -230,7 +230,7 @@ def check_token_rows(
 
 
 class TextTokenizer:
-    "What our tokenizers share. A kind of its own has `encode`, `decode`, `vocab_size`, `to_dict`."
+    "The base of our tokenizers. A subclass has `encode`, `decode`, `vocab_size` and `to_dict`."
 
     kind = ""  # what tokenizer.json calls it
     alphabet: Any  # the characters that it knows, for an error to name
@@ -261,7 +261,7 @@ class TextTokenizer:
         return self.vocab_size
 
     def __bool__(self) -> bool:
-        "A tokenizer is never an empty list."
+        "A tokenizer is always true, whatever its length."
         return True
 
     def encode(
@@ -290,7 +290,7 @@ class TextTokenizer:
         return normalise(text, self.lowercase, self.strip_html)
 
     def unknown(self, text: str) -> str:
-        "What it cannot write. Empty for any text, unless a kind says otherwise."
+        "What it cannot encode: nothing, unless a subclass says otherwise."
         self.normalise(text)  # refuses what is no text
         return ""
 
@@ -348,7 +348,7 @@ def _has(tokenizer, name):
 def check_savable(
     tokenizer: TextTokenizer,
 ) -> None:
-    "Raise `TypeError` unless `from_dict` makes it again of what its `to_dict` says."
+    "Raise `TypeError` unless `from_dict` restores it from what its `to_dict` returns."
     kind = type(tokenizer)
     try:
         again = kind.from_dict(tokenizer.to_dict())
@@ -362,7 +362,7 @@ def check_savable(
 def check_members(
     tokenizer,  # what came
 ) -> None:
-    "Raise `TypeError`, naming what it lacks, for what can't turn texts into numbers and back."
+    "Raise `TypeError`, naming what is missing, unless it can encode and decode texts."
     lacking = [name for name in MEMBERS if not _has(tokenizer, name)]
     wanted = f"one with {', '.join(MEMBERS[:-1])} and {MEMBERS[-1]}"
     came = f"{type(tokenizer).__name__} without {', '.join(lacking)}"
@@ -372,7 +372,7 @@ def check_members(
 def check_tokenizer(
     tokenizer,  # what came
 ) -> None:
-    "Raise `TypeError`, naming the members that it needs, for what is no whole `TextTokenizer`."
+    "Raise `TypeError`, naming the missing members, unless it is a complete `TextTokenizer`."
     lacking = [name for name in MEMBERS if not _has(tokenizer, name)]
     if isinstance(tokenizer, TextTokenizer) and not lacking:
         return
@@ -414,7 +414,7 @@ class TokenizerPair(NamedTuple):
 def both_sides(
     tokenizer: TextTokenizer | tuple,  # of both sides, or (source, target)
 ) -> TokenizerPair:
-    "What reads the source of a translator, and what spells its target. `TypeError` for neither."
+    "The tokenizers of a translator's source and target. `TypeError` for anything else."
     pair = tokenizer if isinstance(tokenizer, (tuple, list)) else (tokenizer, tokenizer)
     check_that(len(pair) == 2, "tokenizer", "one, or a pair (source, target)", len(pair))
     for side in pair:

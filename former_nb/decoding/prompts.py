@@ -74,7 +74,7 @@ class Context(NamedTuple):
         of: int,  # how many there are
         go_on: dict[str, str] | None = None,  # what there is, and its name; as in `GO_ON`
     ) -> str:
-        "A sentence that says so, with what helps."
+        "A sentence about the cut, and what helps."
         which = "the text" if of == 1 else f"{n:,} of {of:,} texts"
         ended = f"the context of {self.size:,} tokens ended {which}"
         words = GO_ON if go_on is None else go_on
@@ -273,7 +273,7 @@ def as_rows(
     prompts: torch.Tensor | list | str,  # (B, T) integers, rows of any lengths, one text or several
     tokenizer: TextTokenizer | None = None,  # reads text
 ) -> list[list[int]]:
-    "Prompts as lists of integers. `TypeError` or `ValueError` for what is no batch of them."
+    "Prompts as lists of integers. `TypeError` or `ValueError` if they aren't a batch."
     if tokenizer is not None:
         check_tokenizer(tokenizer)
     if isinstance(prompts, torch.Tensor):

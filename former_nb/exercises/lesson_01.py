@@ -48,6 +48,9 @@ def my_self_attention(x):  # (B, T, d_model)
     # ~ weights = scores
     #! the exponentials are not divided by their sum, so the weights do not sum to 1
     # ~ weights = scores.exp()
+    #! the exponential of a large score is infinite, and inf / inf is NaN; `softmax` takes the
+    #! largest score off first: scores.softmax(dim=2)
+    # ~ weights = scores.exp() / scores.exp().sum(dim=2, keepdim=True)
     #! the exponentials are divided by the sum of the whole table; each row has a sum of its own
     # ~ weights = scores.exp() / scores.exp().sum()
     #! you divided the scores by their sum; a softmax divides their exponentials by theirs
@@ -184,6 +187,7 @@ def sentences(draw, shortest):
 @question("01", "01.1")
 def ask_my_self_attention(draw):
     yield from sentences(draw, 1)
+    yield Call("two long vectors", (draw.numbers(1, 2, 256),))  # e to the 256 is infinite here
 
 
 @question("01", "01.3")

@@ -196,6 +196,11 @@ class Stack(nn.Module):
         if self.rotary is None:
             return attends
         return [self.rotary(attend_here, positions) for attend_here in attends]
+        #! the list that it was given is changed, so at the next step with the same caches everything
+        #! is turned twice; make a new list
+        # ~ for i, attend_here in enumerate(attends):
+        #|     attends[i] = self.rotary(attend_here, positions)
+        #| return attends
         #! rotary is handed the positions 0, 1, 2 …, whatever it was given
         # ~ return [self.rotary(attend_here, torch.arange(5)) for attend_here in attends]
         #! rotary is not used

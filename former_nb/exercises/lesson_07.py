@@ -351,6 +351,8 @@ def my_collate(rows):
     # ~ inputs, targets = torch.full((len(rows), T), 0), torch.full((len(rows), T), 0)
     #! fill the inputs with 0, which is PAD; -100 has no vector
     # ~ inputs, targets = torch.full((len(rows), T), -100), torch.full((len(rows), T), -100)
+    #! `torch.zeros` makes floats, and an embedding looks up integers: dtype=torch.long
+    # ~ inputs, targets = torch.zeros(len(rows), T), torch.zeros(len(rows), T) - 100
     #! the two fillings are exchanged: inputs get PAD, and targets -100
     # ~ inputs, targets = torch.full((len(rows), T), -100), torch.full((len(rows), T), 0)
     for i, row in enumerate(rows):

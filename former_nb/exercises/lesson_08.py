@@ -118,6 +118,9 @@ def train_step(model, batch, optimizer, loss=batch_loss, max_grad_norm=1.0):
     # ~ return value.item()
     #! the loss keeps the whole graph in memory as long as somebody keeps the loss: value.detach()
     # ~ return value
+    #! the loss comes back from before the step, where it costs nothing more; yours is measured again
+    # ~ with torch.no_grad():
+    #|     return loss(model, batch)
     #! the loss isn't returned
     # ~ pass
     #! gradients are cleared behind the step, so whatever is there when you begin is part of it;
@@ -278,6 +281,10 @@ def fit(
                 #! the rate stays the same from the first step to the last; before each step it is
                 #! lr * warmup_cosine(step, steps)
                 # ~ pass
+                #! the rate is set after the step, so the first step has the highest one, and each other
+                #! that of the step before it
+                # ~2
+                # ~ step += 1 -> step += 1; [group.update(lr=lr * warmup_cosine(step - 1, epochs * len(train))) for group in optimizer.param_groups]
                 #! warmup_cosine gives a share; multiply it by lr
                 # ~ group["lr"] = warmup_cosine(step, epochs * len(train))
                 #! the rate is multiplied by the last one, so it vanishes; begin at lr each time

@@ -166,6 +166,8 @@ def name_nats(logits, targets):  # (B, T, V), (B, T)
     # ~ return -each.sum(dim=1)
     #! that is the mean over the batch; each name needs its own number, the sum over its positions
     # ~ return each.sum() / (targets != IGNORE).sum()
+    #! that is one number for the whole batch; each name needs its own, the sum over its positions
+    # ~ return each.sum()
     #! the sum over the positions is missing
     # ~ return each
     #! that is P; the surprise is -ln P

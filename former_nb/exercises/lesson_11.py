@@ -139,6 +139,9 @@ def sample(logits):
     # ~ return torch.multinomial((2 * logits).softmax(dim=-1), 1)[:, 0]
     #! the logits are halved, as with a temperature of two: the unlikely come too often
     # ~ return torch.multinomial((logits / 2).softmax(dim=-1), 1)[:, 0]
+    #! only the likeliest few can come, as in top-k; here each token comes with its own probability
+    # ~ least = logits.topk(min(50, logits.shape[-1])).values[:, -1:]
+    #| return torch.multinomial(logits.masked_fill(logits < least, -math.inf).softmax(dim=-1), 1)[:, 0]
     #! sigmoids look at each logit alone; a token's probability is its share, the softmax
     # ~ return torch.multinomial(logits.sigmoid(), 1)[:, 0]
     #! each text has its own logits; yours draws for all of them from those of the first
@@ -473,6 +476,13 @@ def ask_sample(draw):
     yield call("float64", logits.double())
     yield call("a token that may not come", torch.tensor([0.0, 1.0, -torch.inf]))
     yield call("equal logits", torch.zeros(5))
+
+    def different(given, args, drawn):
+        return {"how many different tokens came": len(set(drawn.flatten().tolist()))}
+
+    logits_alike = torch.linspace(0.0, 0.5, 70).expand(5_000, -1)
+    said = "5,000 texts, 70 logits that hardly differ"
+    yield Call(said, (logits_alike,), look=different, chance=True, slopes=False)
     halves = torch.tensor([[0.0, 0.0, 2.5, 0.0], [0.0, 2.5, 0.0, 0.0]])
 
     def of_both(given, args, drawn):

@@ -401,6 +401,9 @@ def load_llama(folder):  # a folder as Hugging Face writes it, with a tied head
         c["rms_norm_eps"],
         #! eps is rms_norm_eps, which differs from model to model
         # ~ 1e-5,
+        #! base and eps stand in config.json, as rope_theta and rms_norm_eps; yours are always the same
+        # ~2 10_000.0,
+        #| 1e-5,
         #! base and eps are exchanged: modern_decoder takes the base first
         # ~2 c["rms_norm_eps"],
         #| c["rope_theta"],
@@ -1088,6 +1091,3 @@ def ask_load_llama(draw):
         said = ", ".join(f"{name}={value}" for name, value in changes.items()) or "a small Llama"
         folder = write_llama(above / str(i), draw, **changes)
         yield Call(said, (folder,), look=see, near=3e-5, slopes=False, chance=True)
-    yield Call(
-        "a path as text", (str(above / "0"),), look=see, near=3e-5, slopes=False, chance=True
-    )

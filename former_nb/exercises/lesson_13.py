@@ -314,6 +314,9 @@ def collate_pairs(rows, pad=PAD):  # (source, target) pairs of rows
     #! nothing is shifted: the target at a position is the token that comes next
     # ~2 tgt = pad_rows([target for source, target in rows], pad)
     #| targets = pad_rows([target for source, target in rows], IGNORE)
+    #! the two fillings are exchanged: what is read is filled with pad, and what is asked for with IGNORE
+    # ~2 tgt = pad_rows([target[:-1] for source, target in rows], IGNORE)
+    #| targets = pad_rows([target[1:] for source, target in rows], pad)
     #! what is read lacks the last token and what is asked for the first; yours are exchanged
     # ~2 tgt = pad_rows([target[1:] for source, target in rows], pad)
     #| targets = pad_rows([target[:-1] for source, target in rows], IGNORE)
@@ -582,7 +585,7 @@ def memories(draw, d, T=4, S=6):
 
 @question("13", "CrossAttention")
 def ask_cross(draw):
-    for init in [(12, 3), (10, 2, False)]:
+    for init in [(12, 3), (10, 2)]:
         x, memory, mask = memories(draw, init[0])
         yield Call("x (2, 4, d), memory (2, 6, d)", (x, memory), {}, init)
         yield Call("a mask", (x, memory), dict(mask=mask), init)

@@ -43,10 +43,13 @@ def greedy_decode(model, src, max_new_tokens):  # (B, S) -> a row of tokens for 
         #! BOS has position 0; yours counts from 1
         # ~ at = torch.tensor([position + 1], device=src.device)
         logits = model.decode(tokens[:, -1:], memory, mask, cache, at)[:, -1]
+        #! the whole row is read again at each step; with a LayerCache for each block only the newest
+        #! token is
+        # ~ logits = model.decode(tokens, memory, mask)[:, -1]
         #! the newest token is read alone: without a cache the decoder doesn't know the earlier ones, so
-        #! hand the caches on or feed the whole row
+        #! hand the caches on
         # ~ logits = model.decode(tokens[:, -1:], memory, mask, positions=at)[:, -1]
-        #! the newest token is read alone and at position 0; without a cache feed the whole row
+        #! the newest token is read alone and at position 0; hand on the caches and its position
         # ~ logits = model.decode(tokens[:, -1:], memory, mask)[:, -1]
         #! the caches hold the earlier tokens already, and yours feeds the whole row each time, so their
         #! keys come twice; feed the newest token alone
@@ -267,7 +270,7 @@ class Table(nn.Module):
         self.source = draw.numbers(12, vocab_size)
         self.decoder = nn.Module()
         self.decoder.blocks = nn.ModuleList(nn.Identity() for _ in range(2))
-        self.steps, self.recorded = 0, False
+        self.steps, self.read, self.recorded = 0, 0, False
 
     def encode(self, src):
         self.recorded |= torch.is_grad_enabled()
@@ -275,6 +278,7 @@ class Table(nn.Module):
 
     def decode(self, tgt, memory, memory_mask=None, attend=None, positions=None):
         self.steps += 1
+        self.read += tgt.shape[1]
         self.recorded |= torch.is_grad_enabled()
         if positions is None:
             positions = torch.arange(tgt.shape[1])
@@ -302,6 +306,7 @@ def asked(made, args, rows):
     return {
         "": rows,
         "how often the model is asked": args[0].steps,
+        "how many tokens of the target it reads": args[0].read,
         "gradients are recorded": args[0].recorded,
     }
 

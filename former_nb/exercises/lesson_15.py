@@ -55,6 +55,17 @@ def merge(row, pair):  # a list of pieces -> a shorter one
     #! a piece that was merged is used once more; after a merge go on two pieces further
     # ~ pieces = [a + b if (a, b) == pair else a for a, b in zip(row, row[1:])]
     #| return pieces + row[-1:]
+    #! a piece that was merged is used once more, as the first of the next pair; go on two pieces further
+    # ~ out, used = [], False
+    #| for i, piece in enumerate(row):
+    #|     if i + 1 < len(row) and (piece, row[i + 1]) == pair:
+    #|         out.append(piece + row[i + 1])
+    #|         used = True
+    #|     elif used:
+    #|         used = False
+    #|     else:
+    #|         out.append(piece)
+    #| return out
     #! the last piece is lost, because a loop over neighbours has one turn fewer than pieces
     # ~ i, out = 0, []
     #| while i < len(row) - 1:

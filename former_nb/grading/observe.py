@@ -105,12 +105,18 @@ def once(call, answer, right, names, seed, slopes):
     target, model, weights = answer, right, {}
     if call.init is not None:
         target, model, weights = made_layer(call, answer, right, names, seed)
+    lists = [value for value in (*args, *options.values()) if isinstance(value, list)]
+    before = [list(value) for value in lists]
     result = outcome(call, entry(target), entry(model), args, options)
     values = {"": loosened(result) if call.loose else result}
     if call.look:
         values |= call.look(target, args, result)
     values = {label: plain(value) for label, value in values.items()}
-    if not all(map(same, writable(args), writable(call.args))):
+    parts_stay = all(
+        len(now) == len(then) and all(a is b for a, b in zip(now, then))
+        for now, then in zip(lists, before)
+    )
+    if not (parts_stay and all(map(same, writable(args), writable(call.args)))):
         values[CHANGED] = True
     if slopes and isinstance(result, torch.Tensor) and result.is_floating_point():
         return values, gradients(result, args, weights)

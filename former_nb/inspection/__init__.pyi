@@ -1,8 +1,6 @@
 """What editors and type checkers read; made by tools/stubs.py from __init__.py."""
 
 from . import ablation as ablation
-from . import alignments as alignments
-from . import block_lens as block_lens
 from . import comparison as comparison
 from . import leak_tools as leak_tools
 from . import leaks as leaks
@@ -20,9 +18,6 @@ from .comparison import Comparison as Comparison
 from .comparison import same as same
 from .describe import describe as describe
 from .leaks import assert_no_leak as assert_no_leak
-from .leaks import assert_no_noise_leak as assert_no_noise_leak
-from .lens import attribute_logits as attribute_logits
-from .lens import edit_stream as edit_stream
 from .lens import logit_lens as logit_lens
 from .ngrams import NGram as NGram
 from .recording import Recorder as Recorder
@@ -37,10 +32,7 @@ __all__ = [
     "Recorder",
     "ablate_heads",
     "assert_no_leak",
-    "assert_no_noise_leak",
-    "attribute_logits",
     "describe",
-    "edit_stream",
     "logit_lens",
     "record_attention",
     "same",

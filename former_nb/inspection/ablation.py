@@ -11,24 +11,22 @@ columns of W_o are zero for that head. If every head of one input is put into an
 that of the first.
 """
 
-from collections.abc import Callable, Iterable
-from contextlib import AbstractContextManager, contextmanager
-from functools import partial
+from collections.abc import Iterable
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 
-import pandas as pd
 import torch
 import torch.nn.functional as F
 from torch import nn
 
 from ..base.guards import check_that
-from .recording import Hooks, find_attention, no_fast_path, watch_torch
+from .products import without_fast_path
+from .recording import find_attention, watch_torch
 
 __all__ = [
     "find_heads",
     "edit_heads",
     "ablate_heads",
     "record_heads",
-    "rank_heads",
 ]
 
 _OUTPUTS = ("w_o", "out_proj", "c_proj", "o_proj", "o", "out_lin", "dense")  # W_o, by many names
@@ -92,16 +90,13 @@ def _change_heads(layer, change):
 @contextmanager
 def _changed(model, make_change):
     "Within `with`, `make_change(layer)`, a function or None, changes the heads of that layer."
-    hooks = Hooks()
-    try:
+    with ExitStack() as hooks, without_fast_path():
         for layer in find_attention(model):
             change = make_change(layer)
             if change is not None:
-                hooks.add(partial(_change_heads, layer, change))
-        with no_fast_path(model):
-            yield
-    finally:
-        hooks.remove()
+                for hook in _change_heads(layer, change):
+                    hooks.callback(hook.remove)
+        yield
 
 
 def find_heads(
@@ -176,20 +171,3 @@ def record_heads(
 
     with _changed(model, make_change):
         yield recorded
-
-
-def rank_heads(
-    model: nn.Module,
-    loss: Callable[[], float],  # runs the model and says how badly it does
-    mean: bool = False,  # as for `ablate_heads`
-) -> pd.DataFrame:  # kind, layer, head, effect: the loss without the head less the loss with all
-    """All heads, from the one that is missed most: what a head is worth is what is lost without it.
-    The order of the calls is that of the model."""
-    rows = []
-    with torch.no_grad():
-        whole = float(loss())
-        for head in find_heads(model):
-            with ablate_heads(model, [head], mean):
-                rows.append((*head, float(loss()) - whole))
-    table = pd.DataFrame(rows, columns=["kind", "layer", "head", "effect"])
-    return table.sort_values("effect", ascending=False, ignore_index=True, kind="stable")

@@ -20,14 +20,13 @@ import torch
 from torch import nn
 from torch.utils._pytree import tree_leaves
 
-from ..base.guards import check_int, check_that
+from ..base.guards import check_int, check_that, check_type
 from .products import Part, run, trace, type_of
 from .reasons import distance, first_few, is_reordered, likely_reason
 
 __all__ = ["Comparison", "same"]
 
 SLACK = 10  # the other model may round so many times as much as the first
-GUESS = 100  # rounding of a function, which has no copy in float64, in units of its type
 
 
 @dataclass
@@ -37,7 +36,6 @@ class Comparison:
     equal: bool
     error: float  # of the output: the largest difference over the root mean square
     rounding: float  # how far rounding moves the first model's, in the same unit
-    measured: bool  # against float64; else `rounding` is guessed by the type
     compared: str  # how many parts
     in_float32: tuple[float, float] | None = None  # error and rounding of copies, for bfloat16
     place: str = ""  # the first part that differs, in words; empty if none does
@@ -57,34 +55,34 @@ class Comparison:
         if any(self.names):
             lines.append(f"    model    {self.names[0] or '?'}")
             lines.append(f"    other    {self.names[1] or '?'}")
-            lines.append(f"    by       {self.beside(self.error_there, self.rounding_there)} there")
+            lines.append(f"    by       {beside(self.error_there, self.rounding_there)} there")
         if self.reason:
             lines.append(f"    likely   {self.reason}")
         if self.error < float("inf"):  # else other shapes, or no numbers
-            lines.append(f"The outputs differ by {self.beside(self.error, self.rounding)}.")
+            lines.append(f"The outputs differ by {beside(self.error, self.rounding)}.")
             if self.in_float32:
-                lines.append(f"Copies in float32 differ by {self.beside(*self.in_float32)}.")
+                lines.append(f"Copies in float32 differ by {beside(*self.in_float32)}.")
         return "\n".join([*lines, self.compared])
 
     __repr__ = __str__
 
-    def beside(self, error: float, rounding: float) -> str:
-        "An error beside what rounding makes, in words."
-        how = "rounding makes" if self.measured else "rounding is guessed as"
-        return f"{error:.1e}; {how} {rounding:.1e}"
+
+def beside(error, rounding):
+    "An error beside what rounding makes, in words."
+    return f"{error:.1e}; rounding makes {rounding:.1e}"
 
 
 def same(
-    model: Any,  # a module, or a function; the one that is believed to be right
-    other: Any,
+    model: nn.Module,  # the one that is believed to be right
+    other: Any,  # a module or a function
     inputs: Any,  # tokens (B, T), a tuple of arguments or a dict of them; two rows or more
     other_inputs: Any = None,  # those of the other, if it takes them in another form
     bits: int | None = None,  # of the other's weights, if they are whole numbers, such as 8
 ) -> Comparison:  # true if both compute the same; prints as a few lines
     """Compare two models: the same within what rounding explains, or the first part that differs,
     by how much, and the likely reason."""
-    for name, given in (("model", model), ("other", other)):
-        check_that(callable(given), name, "a module or a function", type(given).__name__, TypeError)
+    check_type("model", model, nn.Module)
+    check_that(callable(other), "other", "a module or a function", type(other).__name__, TypeError)
     if bits is not None:
         check_int("bits", bits, least=2)
     inputs = as_arguments("inputs", inputs)
@@ -92,31 +90,25 @@ def same(
 
     modules = [m for m in (model, other) if isinstance(m, nn.Module)]
     coarse = coarsest_type(modules)
-    measured = isinstance(model, nn.Module)
-    if measured:
-        exact = trace(copy_of(model, torch.float64, coarse), inputs)
-        rounded = trace(copy_of(model, torch.float32, coarse, bits), inputs)
-    else:
-        exact = rounded = trace(model, inputs)
+    exact = trace(copy_of(model, torch.float64, coarse), inputs)
+    rounded = trace(copy_of(model, torch.float32, coarse, bits), inputs)
     copied = copy_of(other, torch.float32, coarse) if isinstance(other, nn.Module) else other
     traced = trace(copied, other_inputs)
     pairs = align(exact.parts, rounded.parts, traced.parts)
     compared = count_parts(exact.parts, traced.parts, pairs)
 
     y = run(other, other_inputs)  # the other as it came: compiled, on its device, in its type
-    if not measured:
-        rounding = GUESS * torch.finfo(y.dtype).eps
-    elif coarse is None:
+    if coarse is None:
         rounding = distance(rounded.y, exact.y)
     else:
         rounding = distance(run(copy_of(model, coarse), inputs), exact.y)
     if y.shape != exact.y.shape:
-        result = Comparison(False, float("inf"), rounding, measured, compared)
+        result = Comparison(False, float("inf"), rounding, compared)
         result.place = "the output"
         result.reason = f"outputs of other shapes, {tuple(exact.y.shape)} and {tuple(y.shape)}"
         return result
     error = distance(y, exact.y)
-    result = Comparison(within(error, rounding), error, rounding, measured, compared)
+    result = Comparison(within(error, rounding), error, rounding, compared)
     if len(modules) == 2 and coarse is not None:
         result.in_float32 = distance(traced.y, exact.y), distance(rounded.y, exact.y)
         result.equal = result.equal and within(*result.in_float32)
@@ -125,7 +117,7 @@ def same(
     texts = tuple(tokens.shape[:2]) if tokens.ndim > 1 else (1, tokens.numel())
     for pair in pairs:
         turn_rows(pair, *texts)
-    point = first_difference(points_of(pairs, measured))
+    point = first_difference(points_of(pairs))
     if point:
         part = point.pair.part
         result.place = part.entrance if point.side == "x" else part.place
@@ -181,7 +173,7 @@ def within(error, rounding):
 class Pair:
     "A part of the model and its partner."
 
-    part: Part  # in float64, or of a function
+    part: Part  # in float64
     rounded: Part  # the same in float32
     other: Part
     previous: "Pair | None"  # the pair before, if both parts come just after it
@@ -245,7 +237,7 @@ class Point:
         return within(self.error, self.rounding)
 
 
-def points_of(pairs, measured):
+def points_of(pairs):
     "All numbers that are compared, in order."
     points = []
     for pair in pairs:
@@ -254,9 +246,7 @@ def points_of(pairs, measured):
             b = getattr(pair.other, side)
             if not a.is_floating_point():  # tokens
                 continue
-            rounding = GUESS * torch.finfo(b.dtype).eps
-            if measured:
-                rounding = distance(getattr(pair.rounded, side), a)
+            rounding = distance(getattr(pair.rounded, side), a)
             points.append(Point(pair, side, a, b, distance(b, a), rounding))
     return points
 

@@ -1,10 +1,9 @@
-"""What each layer of a model costs: its output's shape, parameters, FLOPs, bytes and time.
+"""What each layer of a model costs: its output's shape, parameters, FLOPs and bytes.
 
-`describe` calls a model with a batch and watches every module by hooks. It reads a counter each
-time that a module begins or ends, as one reads a meter, and books what came since then to the
-module that was running. So a row holds what a module does by itself, without the modules inside it,
-and the rows add up to the whole model. The counter of FLOPs is PyTorch's, and the other one is a
-clock.
+`describe` calls a copy of the model that has shapes and no numbers, and watches every module by
+hooks. It reads PyTorch's counter of FLOPs each time that a module begins or ends, as one reads a
+meter, and books what came since then to the module that was running. So a row holds what a module
+does by itself, without the modules inside it, and the rows add up to the whole model.
 
 FLOPs are those of products, attention's among them. Sums, norms and activation functions count as
 none, though they take time. The bytes of activations are those of the tensors that modules return.
@@ -12,14 +11,12 @@ What a training step keeps for backward is more, and `former_nb.training.costs` 
 
 A tied weight belongs to the module that has it first. A module that is never called, such as
 the output projection inside `nn.MultiheadAttention`, has no row. Its weights count in the row of
-the module around it. Rotary positions are called by blocks and call attention, so their row has its
-FLOPs.
+the module around it.
 """
 
 import inspect
-import time
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
@@ -27,18 +24,14 @@ import pandas as pd
 import torch
 from torch import nn
 from torch._subclasses.fake_tensor import FakeTensorMode
-from torch.utils._pytree import tree_map_only
 
-from ..base.core import eval_mode
 from ..base.flops import count_flops
-from ..base.guards import check_choice, check_int, check_that, check_type
+from ..base.guards import check_int, check_that, check_type
 from ..training.costs import without_numbers
-from ..training.losses import find_device
 from .products import without_fast_path
 
 __all__ = [
     "describe",
-    "draw",
 ]
 
 NUMBERS = ["parameters", "flops", "weight_bytes", "activation_bytes"]
@@ -64,19 +57,10 @@ def bind_inputs(
     else:
         args = (batch,)
     try:
-        bound = signature.bind_partial(*args, **by_name)
-    except TypeError:
+        bound = signature.bind(*args, **by_name)
+    except TypeError as error:
         taken = ", ".join(signature.parameters)
-        came = list(by_name) or f"{len(args)} in a row"
-        check_that(False, "batch", f"no more than {name} takes, ({taken})", came)
-    missing = []
-    for parameter in signature.parameters.values():
-        may_lack = parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
-        if parameter.default is parameter.empty and not may_lack:
-            if parameter.name not in bound.arguments:
-                missing.append(parameter.name)
-    expected = f"also {', '.join(missing)}, which {name} takes"
-    check_that(not missing, "batch", expected, list(bound.arguments))
+        raise ValueError(f"batch: expected what {name} takes, ({taken}): {error}") from None
     for argument, value in bound.arguments.items():
         default = signature.parameters[argument].default
         is_function = callable(default) and default is not inspect.Parameter.empty
@@ -100,22 +84,17 @@ def _tensors(output):
     return tensors
 
 
-def _read_meter(
-    model,
-    bound,
-    read: Callable,  # what the meter shows now
-    see: Callable,  # is called with the name of a module and what it returned
-):
-    "Name of each module that was called -> by how much the meter rose while it alone was running."
-    used: dict[str, float] = {}
+def _read_meter(model, bound, see):
+    "Name of each module that is called -> the FLOPs that it does by itself."
+    used: dict[str, int] = {}
     running: list[str] = []
-    shown = read()
+    shown = 0
 
     def book():
         nonlocal shown
-        now = read()
+        now = counter.get_total_flops()
         if running:
-            used[running[-1]] = used.get(running[-1], 0) + now - shown
+            used[running[-1]] += now - shown
         shown = now
 
     def begin(name, module, args):
@@ -128,16 +107,11 @@ def _read_meter(
         running.pop()
         see(name, output)
 
-    handles = []
-    try:
-        for name, module in model.named_modules():
-            handles.append(module.register_forward_pre_hook(partial(begin, name), prepend=True))
-            handles.append(module.register_forward_hook(partial(end, name)))
-        with eval_mode(model), torch.no_grad(), without_fast_path():
-            model(*bound.args, **bound.kwargs)
-    finally:
-        for handle in handles:
-            handle.remove()
+    for name, module in model.named_modules():
+        module.register_forward_pre_hook(partial(begin, name), prepend=True)
+        module.register_forward_hook(partial(end, name))
+    with count_flops() as counter, torch.no_grad(), without_fast_path():
+        model(*bound.args, **bound.kwargs)
     return used
 
 
@@ -173,8 +147,7 @@ def _nearest(name, names):
 def _count(model, bound):
     "A row of numbers for each module that is called."
     outputs = _Outputs(model, bound)
-    with count_flops() as counter:
-        flops = _read_meter(model, bound, counter.get_total_flops, outputs.see)
+    flops = _read_meter(model, bound, outputs.see)
     rows = {}
     for name in flops:
         row = dict.fromkeys(NUMBERS, 0)
@@ -190,18 +163,6 @@ def _count(model, bound):
     return pd.DataFrame.from_dict(rows, orient="index"), outputs.shapes
 
 
-def _time(model, bound, repeats):
-    "Milliseconds of each module, a column for each pass."
-    wait = getattr(torch, find_device(model).type).synchronize  # that of torch.cpu does nothing
-
-    def clock():
-        wait()
-        return 1000 * time.perf_counter()
-
-    passes = [_read_meter(model, bound, clock, lambda name, output: None) for _ in range(repeats)]
-    return pd.DataFrame(passes).T
-
-
 # ---- the table
 
 
@@ -209,30 +170,18 @@ def describe(
     model: nn.Module,  # ours, PyTorch's or Hugging Face's; left as it is
     batch: Any,  # its inputs: a tensor, several in a tuple, or a dict of arguments by name
     depth: int | None = None,  # modules within modules so deep share a row; None gives each its own
-    repeats: int = 5,  # passes that are timed; 0 counts without computing, also on the meta device
-) -> pd.DataFrame:  # index: layer; kind, output, parameters, flops, weight and activation bytes, ms
+) -> pd.DataFrame:  # index: layer; kind, output, parameters, flops, weight and activation bytes
     """A row for each module that a forward pass calls, with what it costs by itself.
 
-    The rows add up to the whole model. Milliseconds are the median over the passes, and the hooks
-    that measure take a part of them."""
+    The rows add up to the whole model. Nothing is computed, also not on the meta device."""
     bound = bind_inputs(model, batch)
-    check_int("repeats", repeats, 0)
     if depth is not None:
         check_int("depth", depth, 0)
-    if repeats:
-        device = find_device(model)
-        check_that(device.type != "meta", "repeats", "0 for a model on the meta device", repeats)
-        bound.arguments = tree_map_only(torch.Tensor, lambda t: t.to(device), bound.arguments)
-        table, shapes = _count(model, bound)
-    else:
-        with FakeTensorMode():
-            copy, bound.arguments = without_numbers(model, bound.arguments)
-            table, shapes = _count(copy, bound)
+    with FakeTensorMode():
+        copy, bound.arguments = without_numbers(model, bound.arguments)
+        table, shapes = _count(copy.eval(), bound)
     groups = {name: ".".join(name.split(".")[:depth]) for name in table.index}
     table = table.groupby(groups, sort=False).sum()
-    if repeats:
-        times = _time(model, bound, repeats).groupby(groups, sort=False).sum()
-        table["ms"] = times.median(axis=1)
     inner = {group: name for name, group in groups.items() if name in shapes}  # the last of each
     shapes = {group: shapes.get(group, shapes.get(inner.get(group))) for group in table.index}
     kinds = [type(model.get_submodule(group)).__name__ for group in table.index]
@@ -241,29 +190,3 @@ def describe(
     table.index = [group or "(whole)" for group in table.index]
     table.index.name = "layer"
     return table
-
-
-def draw(
-    table: pd.DataFrame,  # from `describe`
-    columns: tuple[str, ...] = ("parameters", "flops", "ms"),  # side by side
-):  # a matplotlib figure
-    "Bars for what each layer costs; layers that have nothing of it are left out."
-    import matplotlib.pyplot as plt
-
-    check_type("table", table, pd.DataFrame)
-    for column in columns:
-        check_choice("columns", column, [*NUMBERS, "ms"])
-        check_that(column in table, "columns", f"one of {list(table)}", column)
-    rows = table[(table[list(columns)] > 0).any(axis=1)]
-    size = (1.5 + 2.4 * len(columns), 0.8 + 0.22 * len(rows))
-    fig, axes = plt.subplots(
-        1, len(columns), figsize=size, sharey=True, squeeze=False, layout="constrained"
-    )
-    for ax, column in zip(axes[0], columns):
-        ax.barh(range(len(rows)), rows[column].astype(float), color="0.4")
-        ax.set_xlabel(column.replace("_", " "))
-        ax.ticklabel_format(axis="x", scilimits=(-2, 4))
-    axes[0, 0].set_yticks(range(len(rows)), rows.index)
-    axes[0, 0].invert_yaxis()  # the first layer on top
-    axes[0, 0].set_ylabel("layer")
-    return fig

@@ -37,7 +37,6 @@ class Part:
     x: torch.Tensor  # (N, n), what enters; of the embedding the tokens
     before: str  # what happened since the part before: a key of KINDS, or ""
     eps: set  # numbers between 0 and 0.01 there, such as that of a norm
-    queries: torch.Tensor | None  # what entered attention there, (..., T, d_k)
     names: list[str] = field(default_factory=list)  # of the modules that ran
     ys: list[torch.Tensor] = field(default_factory=list)  # each (N, m), what comes out
     weights: list[torch.Tensor] = field(default_factory=list)  # each (n, m)
@@ -58,7 +57,7 @@ class Part:
 
     @property
     def shape(self):
-        "By which two parts are aligned."
+        "The shape by which two parts are aligned."
         return self.reads_tokens, self.x.shape[-1], tuple(self.y.shape)
 
 
@@ -79,7 +78,6 @@ class Tracer(TorchDispatchMode):
         "After a product, nothing has happened yet."
         self.happened = ""  # names of operations
         self.eps = set()
-        self.queries = None
 
     def __enter__(self):
         self.hooks = []
@@ -130,7 +128,7 @@ class Tracer(TorchDispatchMode):
     def keep(self, x, weight, y):
         "A new part, or one more product of the part that reads the same input."
         if not self.parts or not torch.equal(self.parts[-1].x, x):
-            self.parts.append(Part(x, self.kind(), self.eps, self.queries))
+            self.parts.append(Part(x, self.kind(), self.eps))
             self.begin()
         part = self.parts[-1]
         part.names.append(self.running[-1])
@@ -154,14 +152,10 @@ class Tracer(TorchDispatchMode):
 
     def note(self, operation, args):
         "Something between two products."
-        name = str(operation)
-        self.happened += f"{name} "
+        self.happened += f"{operation} "
         for number in args:
             if type(number) is float and 0 < number < 0.01:
                 self.eps.add(float(f"{number:.4g}"))
-        scores = operation is aten.bmm.default and self.queries is None
-        if scores or "scaled_dot_product" in name:
-            self.queries = args[0].clone()
 
 
 @dataclass

@@ -43,7 +43,7 @@ def likely_reason(
         return why_attention(part, other, B, T)
     if part.before == "activation" and pair.previous:
         return why_activation(pair.previous.part.y, part.x, pair.previous.other.y, other.x)
-    return why_entrance(part, other, B, T)
+    return why_entrance(part, other)
 
 
 # ---- how two tables of numbers differ
@@ -156,65 +156,17 @@ def activation_of(before, after):
 
 def why_attention(part, other, B, T):
     "Why attention differs that reads the same q, k and v."
-    q = part.queries
-    r = other.queries
-    if q is not None and r is not None and q.numel() == r.numel():
-        reason = why_queries(per_head(q, B), per_head(r, B))
-        if reason:
-            return reason
     if len(part.x) == B * T:
         differs = (part.x - other.x).abs().reshape(B, T, -1).amax(dim=(0, 2))
         agree = differs <= NEAR * differs.max()  # (T,)
         if agree[-1] and not agree[0]:
             return "a mask: the last position agrees, earlier ones see more or less of what follows"
         if agree[0] and not agree[-1]:
-            return "scale, keys or a mask: the first position agrees, later ones do not"
-    return "mask, scale or the heads of keys and values; the queries agree"
+            return "positions, scale or a mask: the first position agrees, later ones do not"
+    return "positions, scale, a mask, or how heads are split"
 
 
-def per_head(q, B):
-    "Queries as (B, h, T, d_k), of size 1 on average: some kernels take half the scale before."
-    q = q.double().reshape(B, -1, *q.shape[-2:])
-    return q / q.square().mean().sqrt()
-
-
-def why_queries(q, r):  # each (B, h, T, d_k)
-    "What happened to queries on their way into attention; empty if they agree."
-    if q.shape != r.shape:
-        return f"another number of heads, {q.shape[1]} and {r.shape[1]}"
-    if distance(r, q) < 1e-4:
-        return ""
-    q_rows = q.transpose(1, 2).flatten(2).flatten(0, 1)  # (B * T, h * d_k)
-    r_rows = r.transpose(1, 2).flatten(2).flatten(0, 1)
-    if is_reordered(q_rows, r_rows):
-        return "heads are split otherwise: the queries are the same numbers in another order"
-    if distance(r.norm(dim=-1), q.norm(dim=-1)) < 1e-4:
-        return why_turned(q, r)
-    if q.shape[2] > 1 and distance(r[:, :, :1], q[:, :, :1]) < 1e-4:
-        return "positions: the first queries agree, later ones do not"
-    return "the queries change on their way into attention: a norm or positions"
-
-
-def why_turned(q, r):
-    "Queries of the same lengths: which rotation differs."
-
-    def half_a_head_apart(t):
-        return t.unflatten(-1, (2, -1)).norm(dim=-2)
-
-    def side_by_side(t):
-        return t.unflatten(-1, (-1, 2)).norm(dim=-1)
-
-    def keeps(lengths):  # of pairs: a rotation that turns such pairs keeps them
-        return distance(lengths(r), lengths(q)) <= 1e-4
-
-    if not keeps(half_a_head_apart) and not keeps(side_by_side):
-        return "rotary pairs are laid out otherwise: half a head apart, or side by side"
-    if distance(r[:, :, 0], q[:, :, 0]) < 1e-4:
-        return "queries are turned by other angles: the base or the scaling of rotary positions"
-    return "queries are turned by other angles: rotary positions start elsewhere"
-
-
-def why_entrance(part, other, B, T):
+def why_entrance(part, other):
     "Why other numbers enter a product: a norm, a sum or positions."
     if part.eps != other.eps:
         ours = eps_in_words(part)
@@ -222,9 +174,6 @@ def why_entrance(part, other, B, T):
         return f"another eps of the norm: {ours} in the model, {theirs} in the other"
     a = part.x.double()
     b = other.x.double()
-    places = places_that_differ(a, b, B, T)
-    if places:
-        return f"only position {first_few(places)} of each text differs: the table of positions"
     if is_reordered(a, b):
         return "the same numbers in another order"
     if is_shifted(a, b):
@@ -240,15 +189,3 @@ def why_entrance(part, other, B, T):
 
 def eps_in_words(part):
     return ", ".join(map(str, sorted(part.eps))) or "none"
-
-
-def places_that_differ(a, b, B, T):
-    "The positions that differ in each of several texts, if others don't."
-    if B == 1 or len(a) != B * T:
-        return []
-    differs = (a - b).abs().amax(dim=1).reshape(B, T)
-    differs = differs > NEAR * differs.max()  # (B, T)
-    if not torch.equal(differs, differs[:1].expand(B, T)):
-        return []
-    places = differs[0].nonzero().flatten().tolist()
-    return places if len(places) < T else []

@@ -1,4 +1,4 @@
-"""What each head of any model attends to, as tensors and as a table.
+"""What each head of any model attends to.
 
 `record_attention` works by hooks, within `with`, on the models of this course, on
 `nn.MultiheadAttention` wherever it is used, and on the models of Hugging Face's Transformers.
@@ -17,25 +17,23 @@ The output is that without a recorder, to the last bit. Hooks nest, since the on
 is the first to see a result.
 
 PyTorch's layer computes weights where it is asked for them, so a hook asks, keeps them, and returns
-what the caller wanted. Transformers returns weights only from its *eager* attention. A model within
-`use_attend` calls a function as ours do, and a recorder takes its place. And an
-`nn.TransformerEncoder` that knows the padding takes a fast path without `nn.MultiheadAttention`,
-whose output is zero on the padding. So it runs twice while we record, and its caller gets the
-output of the fast path.
+what the caller wanted. Its encoders call the layer while their fast path is switched off, and then
+their output on the padding isn't zero. Transformers returns weights only from its *eager*
+attention. A model within `use_attend` calls a function as ours do, and a recorder takes its place.
 
 Each pass replaces what the last one left. While a model decodes with a cache, that is the row of
 its newest token.
 """
 
 import inspect
+import math
 import re
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from copy import copy
 from functools import partial
 from typing import Any, NamedTuple
 
-import numpy as np
 import pandas as pd
 import torch
 from torch import nn
@@ -45,6 +43,7 @@ from ..attention.multi_head import MultiHeadAttention
 from ..attention.since_llama import Sink
 from ..base.guards import check_that, check_type
 from ..models.parts import ReadMemory
+from .products import without_fast_path
 from .your_attention import Use, attends_of
 
 __all__ = [
@@ -52,10 +51,7 @@ __all__ = [
     "find_attention",
     "Recorder",
     "watch_torch",
-    "Hooks",
-    "no_fast_path",
     "record_attention",
-    "attention_table",
     "summarize_heads",
 ]
 
@@ -332,67 +328,6 @@ def _watch(module, see):
     return _watch_theirs(module, see)
 
 
-class Hooks:
-    "Hooks that can be taken off and put back, all at once."
-
-    def __init__(self):
-        self.makers = []
-        self.handles = []
-
-    def add(
-        self,
-        maker: Callable,  # gives handles
-    ) -> None:
-        "Put hooks on, to be made again after `off`."
-        self.makers.append(maker)
-        self.handles += maker()
-
-    @contextmanager
-    def off(self):
-        "Within `with`, no hook is on."
-        self.remove()
-        yield
-        for maker in self.makers:
-            self.handles += maker()
-
-    def remove(self) -> None:
-        "Take all hooks off."
-        for handle in self.handles:
-            handle.remove()
-        self.handles = []
-
-
-@contextmanager
-def no_fast_path(
-    model: nn.Module,
-):  # PyTorch's encoders in the model that could take it
-    "Within `with`, an `nn.TransformerEncoder` runs layer by layer, also where it knows padding."
-    encoders = [part for part in model.modules() if isinstance(part, nn.TransformerEncoder)]
-    encoders = [encoder for encoder in encoders if encoder.use_nested_tensor]
-    try:
-        for encoder in encoders:
-            encoder.use_nested_tensor = False
-        yield encoders
-    finally:
-        for encoder in encoders:
-            encoder.use_nested_tensor = True
-
-
-def _watch_encoder(encoder, hooks):
-    "A hook by which PyTorch's encoder, which was watched, runs again as it would have."
-
-    def answer(encoder, args, kwargs, result):
-        if encoder.training:
-            return result
-        with hooks.off():
-            encoder.use_nested_tensor = True
-            result = encoder.forward(*args, **kwargs)
-            encoder.use_nested_tensor = False
-        return result
-
-    yield encoder.register_forward_hook(answer, with_kwargs=True)
-
-
 @contextmanager
 def _eager(model):
     "Within `with`, the models of Transformers compute attention in the way that has weights."
@@ -417,67 +352,20 @@ def record_attention(
 ) -> Iterator[dict[str, torch.Tensor]]:  # layer -> weights (B, h, T, S) of a pass, on the CPU
     "Within `with`, keep the weights of every attention layer of `model`, outside it nothing."
     layers = find_attention(model)
-    hooks = Hooks()
     recorded = {}
 
     def keep(name, inputs, y, weights):
         recorded[name] = weights.detach().cpu()
         return y
 
-    try:
+    with ExitStack() as hooks, _eager(model), without_fast_path():
         for layer in layers:
-            hooks.add(partial(_watch, layer.module, partial(keep, layer.name)))
-        with _eager(model), no_fast_path(model) as encoders:
-            for encoder in encoders:
-                hooks.add(partial(_watch_encoder, encoder, hooks))
-            yield recorded
-    finally:
-        hooks.remove()
+            for hook in _watch(layer.module, partial(keep, layer.name)):
+                hooks.callback(hook.remove)
+        yield recorded
 
 
-# ---- as a table
-
-
-def _weights_of_one(weights, model):
-    "The weights (h, T, S) of the only text, for each layer that was run."
-    for layer in find_attention(model):
-        w = weights.get(layer.name)
-        if w is not None:
-            check_that(len(w) == 1, "weights", "those of one text", f"{len(w)} texts")
-            yield layer, w[0].float()
-
-
-def attention_table(
-    model: nn.Module,
-    weights: dict,  # from `record_attention`, of one text
-    tokens: list[str],  # what each token spells, that of the source where there are two texts
-    target: list[str] | None = None,  # the same for what a decoder has read
-) -> pd.DataFrame:  # kind, layer, head, tokens, their places from 0, weight
-    "Every weight as a row. The queries of a model with a cache are the last of the tokens."
-    target = target or []
-    tables = []
-    for layer, w in _weights_of_one(weights, model):
-        queries = tokens if layer.kind in ("self", "encoder") else target
-        keys = target if layer.kind == "decoder" else tokens
-        T, S = w.shape[1:]
-        fits = T <= len(queries) and S <= len(keys)
-        expected = f"{T} to read and {S} to attend to"
-        check_that(fits, "tokens", expected, (len(queries), len(keys)))
-        head, i, j = np.indices(w.shape).reshape(3, -1)
-        i += len(queries) - T
-        j += len(keys) - S
-        columns = {
-            "kind": layer.kind,
-            "layer": layer.layer,
-            "head": head + 1,
-            "query_place": i,
-            "query": np.array(queries, object)[i],
-            "key_place": j,
-            "key": np.array(keys, object)[j],
-            "weight": w.numpy().ravel(),
-        }
-        tables.append(pd.DataFrame(columns))
-    return pd.concat(tables, ignore_index=True)
+# ---- in two numbers
 
 
 def summarize_heads(
@@ -489,9 +377,14 @@ def summarize_heads(
     Entropy says how many keys a head spreads over: 2^entropy, were their weights the same.
     """
     rows = []
-    for layer, w in _weights_of_one(weights, model):
+    for layer in find_attention(model):
+        if layer.name not in weights:  # it was not run
+            continue
+        w = weights[layer.name]
+        check_that(len(w) == 1, "weights", "those of one text", f"{len(w)} texts")
+        w = w[0].float()
         T, S = w.shape[1:]
-        entropy = -torch.special.xlogy(w, w).sum(-1).mean(-1) / np.log(2)  # (h,)
+        entropy = -torch.special.xlogy(w, w).sum(-1).mean(-1) / math.log(2)  # (h,)
         first = 0 if layer.kind == "cross" else S - T  # with a cache, queries are the last
         apart = torch.arange(S) - torch.arange(first, first + T)[:, None]
         distance = (w * apart.abs()).sum(-1).mean(-1)  # (h,)

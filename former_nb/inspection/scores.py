@@ -36,7 +36,7 @@ def score_translations(
     hypotheses: list[str],  # as they would be printed
     references: list[str],  # one for each
 ) -> pd.DataFrame:  # rows BLEU, BLEU lower-cased and chrF; columns score, 0 to 100, and signature
-    """How near translations are to those of people, by sacreBLEU (Post 2018).
+    """How close translations are to human ones, by sacreBLEU (Post 2018).
 
     In the signature, *13a* is the usual way to cut and *exp* the usual smoothing.
     """

@@ -3,8 +3,7 @@
 `view(model, inputs, tokenizer)` runs a model once, records its attention as
 `former_nb.inspection.recording` does, and makes a page of it. In a notebook the page is the cell's
 output, `save` writes it as one HTML file, and `former-nb view` does both steps from the command
-line. For print, `plot_heads` and `plot_lines` draw the same by Matplotlib. The deep dive on
-interpretability uses all of it.
+line. For print, `plot_heads` draws the same by Matplotlib.
 
 A text, or a tuple of source and target for a model with two stacks, becomes ids by the tokenizer,
 one of ours or one of Transformers. Without a target, our translator writes its own. Ids, tensors of
@@ -28,13 +27,12 @@ import torch
 from torch import nn
 
 from ..base.checkpoints import write_file
-from ..base.core import COLORS, eval_mode, plot_weights
+from ..base.core import eval_mode, plot_weights
 from ..base.files import check_path
-from ..base.guards import check_choice, check_that, check_type
+from ..base.guards import check_that, check_type
 from ..data.tokens import TextTokenizer, both_sides
 from ..decoding.prompts import find_context
 from ..decoding.translating import translate
-from ..models.build import sizes_of
 from ..models.config import TransformerConfig
 from ..models.encoder_decoder import EncoderDecoder
 from ..models.language_model import LanguageModel
@@ -45,7 +43,6 @@ __all__ = [
     "View",
     "view",
     "plot_heads",
-    "plot_lines",
 ]
 
 
@@ -61,10 +58,6 @@ class _Adapter:
         self.model = model
         pair = isinstance(tokenizer, (tuple, list))
         self.tokenizers = both_sides(tokenizer) if pair else (tokenizer, tokenizer)  # of each side
-
-    def limits(self, side):
-        "The most tokens of a side and the size of its vocabulary, None where neither is known."
-        return None, None
 
     def add_target(self, inputs):
         "The inputs, with a target where the model can write one."
@@ -88,50 +81,24 @@ class _Adapter:
         check_that(callable(tokenizer), "tokenizer", expected, tokenizer, TypeError)
         return torch.tensor([tokenizer(text)["input_ids"]])
 
-    def check_ids(self, ids, side):
-        "Raise `ValueError` for more tokens than the model reads, or ones that it does not know."
-        longest, vocab_size = self.limits(side)
-        n_tokens = ids.shape[-1]
-        if longest is not None:
-            expected = f"{longest} tokens at most, as many as the model reads"
-            check_that(n_tokens <= longest, "inputs", expected, n_tokens)
-        if vocab_size is not None and n_tokens:
-            largest = ids.max().item()
-            check_that(largest < vocab_size, "inputs", f"ids below {vocab_size}", largest)
-
     def call(self, sides):
         "Run the model on the tensors of its sides."
         self.model(*sides)
 
 
-class _OurModel(_Adapter):
-    "Our models say in their configuration what they read, or in their parts."
-
-    def limits(self, side):
-        sizes = sizes_of(self.model)
-        return find_context(sizes, 0).reads, sizes.vocab_size
-
-
-class _OurLanguageModel(_OurModel):
+class _OurLanguageModel(_Adapter):
     "A language model goes on with a text, so the text does not end."
 
     def surround(self, ids, side):
         return [*self.tokenizers[side].before, *ids]
 
 
-class _OurTranslator(_OurModel):
-    "Our translator has a configuration for each side, and writes a target where none is given."
-
-    def limits(self, side):
-        config = self.model.tgt_config if side == TARGET else self.model.config
-        if config is None:  # made of parts by hand
-            return None, None
-        return find_context(config, 0).reads, config.vocab_size
+class _OurTranslator(_Adapter):
+    "Our translator writes a target where none is given."
 
     def add_target(self, inputs):
         if not isinstance(inputs, str) or not isinstance(self.tokenizers[TARGET], TextTokenizer):
             return inputs
-        self.check_ids(self.encode(inputs, SOURCE), SOURCE)  # or it would be cut into pieces
         [translation] = translate(self.model, self.tokenizers, [inputs])
         return inputs, translation.text
 
@@ -139,29 +106,33 @@ class _OurTranslator(_OurModel):
 class _TransformersModel(_Adapter):
     "Models of Hugging Face's Transformers take their sides by name."
 
-    def limits(self, side):
-        config = self.model.config
-        longest = getattr(config, "max_position_embeddings", None)  # T5 has none
-        return longest, getattr(config, "vocab_size", None)
-
     def call(self, sides):
         self.model(**dict(zip(("input_ids", "decoder_input_ids"), sides)))
 
 
 def _adapt(model, tokenizer):
     "The adapter for this kind of model."
-    config = getattr(model, "config", None)
     if isinstance(model, EncoderDecoder):
         adapter = _OurTranslator
     elif isinstance(model, LanguageModel):
         adapter = _OurLanguageModel
-    elif isinstance(config, TransformerConfig):
-        adapter = _OurModel
-    elif hasattr(config, "_attn_implementation"):
+    elif hasattr(getattr(model, "config", None), "_attn_implementation"):
         adapter = _TransformersModel
     else:
         adapter = _Adapter
     return adapter(model, tokenizer)
+
+
+def _check_length(model, ids, side):
+    "Raise `ValueError` for more tokens than the model reads, by its configuration."
+    config = getattr(model, "tgt_config" if side == TARGET else "config", None)
+    if isinstance(config, TransformerConfig):
+        longest = find_context(config, 0).reads
+    else:
+        longest = getattr(config, "max_position_embeddings", None)  # T5 has none
+    n = ids.shape[-1]
+    expected = f"{longest} tokens at most, as many as the model reads"
+    check_that(longest is None or n <= longest, "inputs", expected, n)
 
 
 def _make_sides(adapter, inputs):
@@ -225,8 +196,7 @@ def _run(model, inputs, tokenizer, tokens):
     else:
         sides = _make_sides(adapter, inputs)
     for i, side in enumerate(sides):
-        if not side.is_floating_point():
-            adapter.check_ids(side, i)
+        _check_length(model, side, i)
     with eval_mode(model), torch.no_grad(), record_attention(model) as weights:
         if by_name:
             model(**{name: _on_device(model, value) for name, value in inputs.items()})
@@ -435,16 +405,12 @@ def view(
 
 def plot_heads(
     page: View,
-    kind: str | None = None,  # 'self', 'encoder', 'decoder' or 'cross'; the last if left out
-    panel: int = 0,
 ):  # a matplotlib figure, a row for each layer and a column for each head
-    "All heads of a kind as heat maps."
+    "All heads of the last kind as heat maps."
     import matplotlib.pyplot as plt
 
-    shown = page.panels[panel]
-    kinds = list(dict.fromkeys(part.layer.kind for part in shown.layers))
-    kind = kinds[-1] if kind is None else kind
-    check_choice("kind", kind, kinds)
+    shown = page.panels[0]
+    kind = shown.layers[-1].layer.kind
     layers = [part for part in shown.layers if part.layer.kind == kind]
     queries = shown.labels[layers[0].queries]
     keys = shown.labels[layers[0].keys]
@@ -465,34 +431,3 @@ def plot_heads(
                 ax.set(xticks=[], yticks=[])
             ax.label_outer()  # labels at the left and at the bottom only
     return fig
-
-
-def _write_side(ax, side, labels, x, align):
-    "The tokens of a side, one below the other, and its name above them."
-    for i, label in enumerate(labels):
-        ax.text(x, -i, label, ha=align, va="center", fontsize=9)
-    ax.text(x, 1, side, ha=align, va="center", color=COLORS[side], fontsize=9)
-
-
-def plot_lines(
-    page: View,
-    kind: str,
-    layer: int,  # from 1
-    head: int,  # from 1
-    panel: int = 0,
-):  # a matplotlib axis
-    "One head as lines from queries, at the left, to keys; the wider, the more weight."
-    import matplotlib.pyplot as plt
-
-    w, queries, keys = page.head(kind, layer, head, panel)
-    size = (4, 0.6 + 0.22 * max(len(queries), len(keys)))
-    fig, ax = plt.subplots(figsize=size, layout="constrained")
-    for i, j in (w > 0.02).nonzero().tolist():
-        x = w[i, j].item()
-        width = 0.5 + 2 * x
-        ax.plot([0, 1], [-i, -j], color=COLORS["query"], alpha=min(1.0, x), linewidth=width)
-    _write_side(ax, "query", queries, -0.03, "right")
-    _write_side(ax, "key", keys, 1.03, "left")
-    ax.set(xlim=(-0.5, 1.5), title=f"{kind}, layer {layer}, head {head}")
-    ax.axis("off")
-    return ax

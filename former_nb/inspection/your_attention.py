@@ -25,7 +25,6 @@ a cap on scores as in Gemma 2. They are handed to an `attend` with an argument `
 """
 
 import inspect
-import threading
 from collections.abc import Callable
 from copy import deepcopy
 
@@ -44,7 +43,6 @@ __all__ = [
 
 NAME = "former_nb"  # in their tables
 INTERFACE = "ALL_ATTENTION_FUNCTIONS"  # their table, as their layers call it
-_LOCK = threading.Lock()  # over what parts hold
 
 
 # ---- one call
@@ -98,7 +96,7 @@ class Attended:
         cache=None,  # of texts that are batched while they come
         **others,  # has its effect elsewhere, as a sliding window that the mask contains
     ) -> tuple[torch.Tensor, None]:  # (B, T, h, d_v), and no weights
-        "What `attend` gives, as a layer of Transformers wants it."
+        "The output of `attend`, in the form that a layer of Transformers expects."
         check_that(cache is None, "model", "one without a paged cache", type(cache).__name__)
         name = type(layer).__name__
         T, S = q.shape[2], k.shape[2]
@@ -201,33 +199,31 @@ def attends_of(
 
 
 class Use:
-    "What `use_attend` returns. `remove()` gives the model back, and so does the end of `with`."
+    "What `use_attend` returns. `remove()`, or the end of `with`, restores the model."
 
     def __init__(self, parts: list[nn.Module], attended: Attended):
         self.parts = parts
         self.attended = attended
         copies: dict = {}  # of configurations, which parts of a model share
-        with _LOCK:
-            for part in parts:
-                held = vars(part)
-                if not attends_of(part):  # else an outer use has done so
-                    config = deepcopy(held["config"], copies)
-                    config._attn_implementation = NAME
-                    held["_former_nb_config"] = held["config"]
-                    held["_former_nb_attends"] = []
-                    held["config"] = config
-                held["_former_nb_attends"].append(attended)
+        for part in parts:
+            held = vars(part)
+            if not attends_of(part):  # else an outer use has done so
+                config = deepcopy(held["config"], copies)
+                config._attn_implementation = NAME
+                held["_former_nb_config"] = held["config"]
+                held["_former_nb_attends"] = []
+                held["config"] = config
+            held["_former_nb_attends"].append(attended)
 
     def remove(self) -> None:
         "Take the function out. A second call does nothing."
-        with _LOCK:
-            for part in self.parts:
-                held = vars(part)
-                held["_former_nb_attends"].remove(self.attended)
-                if not held["_former_nb_attends"]:
-                    del held["_former_nb_attends"]
-                    held["config"] = held.pop("_former_nb_config")
-            self.parts = []
+        for part in self.parts:
+            held = vars(part)
+            held["_former_nb_attends"].remove(self.attended)
+            if not held["_former_nb_attends"]:
+                del held["_former_nb_attends"]
+                held["config"] = held.pop("_former_nb_config")
+        self.parts = []
 
     def __enter__(self):
         return self

@@ -103,7 +103,7 @@ class BertClassifier(Classifier):
 
 
 class BertMaskedLanguageModel(MaskedLanguageModel):
-    "BERT, asked for hidden tokens."
+    "BERT with a head that predicts hidden tokens."
 
     encoder: BertClassifier
 

@@ -231,7 +231,7 @@ def encoder_decoder_parts(
 def sizes_of(
     model,  # a model of ours, also one made of parts by hand
 ) -> Any:  # with vocab_size, n_layers, max_len and positions, as `TransformerConfig` has them
-    "What a loop that writes asks of a model; of a translator's target. `TypeError` for others."
+    "The sizes that a decoding loop needs, of a translator's target. `TypeError` for others."
     config = getattr(model, "tgt_config", None) or getattr(model, "config", None)
     embed: Any = getattr(model, "tgt_embed", getattr(model, "embed", None))
     stack: Any = getattr(model, "decoder", getattr(model, "stack", None))

@@ -72,7 +72,7 @@ class ReadMemory(NamedTuple):
 
 
 class CrossAttention(encoder_decoder.CrossAttention):
-    "The lesson's, which also takes a memory that was projected before, or is read in another way."
+    "The lesson's cross-attention, which also takes a projected memory, or a `ReadMemory`."
 
     def project(
         self,
@@ -109,7 +109,7 @@ class WideCrossAttention(CrossAttention, GroupedQueryAttention):
 
 
 class Decoder(encoder_decoder.Decoder):
-    "The lesson's, which also takes a memory that was projected before."
+    "The lesson's decoder, which also takes a memory that was projected before."
 
     def project(
         self,

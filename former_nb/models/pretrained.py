@@ -15,7 +15,6 @@ and the model is saved where its configuration says so, by `tied_head=False` of 
 import copy
 import inspect
 import re
-import sys
 import warnings
 from dataclasses import asdict
 from pathlib import Path
@@ -27,12 +26,11 @@ from torch import nn
 from torch.nn.utils.parametrize import is_parametrized
 from tqdm import TqdmWarning
 
-from ..base.checkpoints import atomic_write, read_header, read_safetensors
+from ..base.checkpoints import atomic_write, read_safetensors
 from ..base.core import tied_names
 from ..base.files import (
     check_keys,
     check_path,
-    open_regular,
     read_json,
     reading,
 )
@@ -56,7 +54,6 @@ __all__ = [
     "plain_weights",
     "ShapesOnly",
     "Pretrained",
-    "read_weights_header",
     "build_model",
     "fill_model",
     "warn_unless_finite",
@@ -189,7 +186,7 @@ class Pretrained(PyTorchModelHubMixin):
 
     @property
     def tgt_config(self) -> Any:
-        "Of a translator's target, `config` if it has none of its own; None for any other model."
+        "The configuration of a translator's target, or `config` if both share it; else None."
         if not hasattr(self, "tgt_embed"):
             return None
         return getattr(self, "init_args", {}).get("tgt_config") or self.config
@@ -245,7 +242,7 @@ class Pretrained(PyTorchModelHubMixin):
             theirs = saved.get("model_type")  # Hugging Face's name for a kind of model
             expected = "one of ours (`from_hugging_face` makes ours of others)"
             check_that(theirs is None, "model", expected, theirs)
-            _, size = read_weights_header(folder / WEIGHTS)
+            size = (folder / WEIGHTS).stat().st_size
             model, most = build_model(cls, saved, size)
             tensors, _ = read_safetensors("model", folder / WEIGHTS, most)
             return fill_model(model, tensors)
@@ -379,15 +376,6 @@ def _same(one, other):
     return one is other or one.equal(other.to(one))
 
 
-def read_weights_header(
-    file: Path,  # safetensors
-) -> tuple[dict, int]:  # name -> type and shape, and the bytes of the file
-    "What a file of weights says of its tensors."
-    with open_regular("model", file, sys.maxsize) as (weights, size):
-        header, _ = read_header(WEIGHTS, weights, file)
-    return header, size
-
-
 def _read_config(name, values, size):
     "The configuration with these values, if they fit a file of weights of so many bytes."
     check_keys(name, values, list(HubConfig.__dataclass_fields__))
@@ -412,7 +400,7 @@ def build_model(
     saved: dict,  # what its config.json holds
     size: int,  # bytes of its weights
 ) -> tuple[Any, int]:  # and how many bytes the file of its weights may have
-    "A model before it has its weights. Raises `ValueError` or `TypeError` for what it cannot be."
+    "A model without its weights. Raises `ValueError` or `TypeError` if it can't be built."
     names = _saved_names(cls)
     config_names = list(HubConfig.__dataclass_fields__) if "config" in names else []
     written = []  # also what the classes take of which it is an heir
@@ -446,7 +434,7 @@ OLD_NAMES = [  # version 0.3 called several kinds of modules `positions`
 def todays_name(
     name: str,  # of a weight, in a file of any version
 ) -> str:
-    "What the weight is called today."
+    "The current name of a weight."
     for old, new in OLD_NAMES:
         name = re.sub(old, new, name)
     return name

@@ -19,7 +19,7 @@ __all__ = ["Classifier", "LanguageModel", "EncoderDecoder", "make_model"]
 
 
 class Classifier(classifier.Classifier, Pretrained):
-    """The lesson's, which can be saved, and whose `encode` is asked alone, or is another one.
+    """The lesson's classifier, which can also be saved. A subclass may replace `encode`.
 
     Untrained, it gives all classes the same probability.
     """
@@ -59,7 +59,7 @@ class Classifier(classifier.Classifier, Pretrained):
 
 
 class LanguageModel(language_model.LanguageModel, Pretrained):
-    "The lesson's, which can be saved, and may have a head of its own."
+    "The lesson's language model, which can also be saved and may have an untied head."
 
     def __init__(
         self,
@@ -73,7 +73,7 @@ class LanguageModel(language_model.LanguageModel, Pretrained):
 
 
 class EncoderDecoder(encoder_decoder.EncoderDecoder, Pretrained):
-    "The lesson's, which can be saved."
+    "The lesson's encoder–decoder, which can also be saved."
 
 
 def make_model(

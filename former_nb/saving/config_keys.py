@@ -272,7 +272,7 @@ def generation_notes(
     saved: dict,  # what generation_config.json holds, or config.json where there is none
     known: Family | None = None,  # whose keys `saved` has besides
 ) -> list[str]:  # such as 'min_length = 56'
-    "What of a file our loops do not do when they write a text."
+    "The settings of a file that our decoding loops don't follow."
     notes = []
     for key, value in saved.items():
         if key in NOT_APPLIED:

@@ -80,7 +80,7 @@ CLASSES = "single_label_classification"  # `problem_type` of a classifier as our
 def with_model_type(
     saved: dict,  # what config.json holds
 ) -> dict:  # the same, with the family that its architecture names, where old files name none
-    "What a config.json says, also one of 2019, which has no `model_type`."
+    "The contents of a config.json, with the `model_type` that files of 2019 lack."
     architectures = saved.get("architectures")
     if "model_type" not in saved and isinstance(architectures, list):
         for name, family in FAMILIES.items():
@@ -302,7 +302,7 @@ def _field_values(family, c):
 def write_config(
     model: nn.Module,  # LanguageModel, Classifier, MaskedLanguageModel or EncoderDecoder
 ) -> dict:  # what config.json holds
-    "Their configuration for ours. Raises `ValueError` for a model that none of theirs is."
+    "Their configuration for ours. Raises `ValueError` if no model of theirs computes the same."
     whole = _with_config(model)
     config: Any = getattr(whole, "config", None)
     model_type, family = _family_of(model, config)
@@ -546,7 +546,7 @@ def from_hugging_face(
     source: nn.Module | str | Path,  # a model of theirs, its folder, or its name on the hub
     revision: str | None = None,  # of a name on the hub, such as 'main'; None reads no hub
 ) -> nn.Module:  # LanguageModel, Classifier, MaskedLanguageModel or EncoderDecoder, in eval mode
-    "The same function in our modules. Raises `ValueError` or `TypeError` for what it cannot be."
+    "A model of theirs as our modules. Raises `ValueError` or `TypeError` if ours can't compute it."
     if isinstance(source, nn.Module):
         return _build(_open_model(source))
     source = check_path("source", source)

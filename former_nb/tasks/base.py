@@ -141,7 +141,7 @@ class Task(ABC):
         return kind is not None and kind.gated
 
     def check_own(self) -> None:
-        "Raise `ValueError`, naming the setting, unless those fit that no configuration has."
+        "Raise `ValueError`, naming the setting, unless the task's own settings are valid."
         common = MODEL | TRAINING
         check_fields(self, {name: rule for name, rule in self.rules.items() if name not in common})
 
@@ -155,7 +155,7 @@ class Task(ABC):
 
     @abstractmethod
     def report(self, model: Any, data: Data, folder: Path, say: Say) -> dict[str, Any]:
-        "Judge the model on held-out data, beside a rival. What is found, as JSON, is on its card."
+        "Evaluate the model on held-out data, and a baseline. The result, as JSON, is on its card."
 
     def read_other(
         self,
@@ -164,7 +164,7 @@ class Task(ABC):
         tokenizer: Any,
         labels: list[str] | None,  # of a classifier
     ) -> tuple[Any, str]:
-        "Rows that came later, to judge a trained model on, and where they come from."
+        "Rows of a later file, to evaluate a trained model on, and where they come from."
         raise NotImplementedError
 
     def save(self, folder: Path, model: Any, data: Data) -> None:
@@ -247,7 +247,7 @@ def list_settings(task: type[Task]) -> dict[str, Setting]:
 
 
 def alternatives_of(annotation) -> tuple[type, ...]:
-    "The types of which a setting may be: two of `int | None`, one of `int`."
+    "The types that a setting may have: two for `int | None`, one for `int`."
     if get_origin(annotation) in (UnionType, Union):
         return get_args(annotation)
     return (annotation,)

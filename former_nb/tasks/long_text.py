@@ -122,14 +122,13 @@ class Text(Shakespeare):
 
     file: FileName = ""  # your own text, UTF-8
     test: FileName = ""  # text that is held out; the end of the file if left out
-    cache: bool = True  # keep the tokens of a text over 64 MiB on disk, so that it is read once
 
     def load_text(self):
         from ..base.guards import check_that
         from ..data.long_text_data import load_long_text
 
         check_that(bool(self.file), "file", "a file", self.file)
-        text, source, shares = load_long_text(self.file, self.cache)
+        text, source, shares = load_long_text(self.file)
         return text, source, (0.95, 0.05) if self.test else shares
 
     def load_data(self) -> Data:

@@ -90,7 +90,7 @@ def call(
     inputs,  # a tensor, or several in a tuple
     **kwargs,  # for the model
 ) -> torch.Tensor:  # logits
-    "The model's answer to one tensor, or to several that belong together."
+    "The model's output for one tensor, or for several that belong together."
     inputs = inputs if isinstance(inputs, (tuple, list)) else (inputs,)
     logits = model(*inputs, **kwargs)
     if not isinstance(logits, torch.Tensor):

@@ -163,7 +163,7 @@ class Run:
             self.waiting.append(ProgressBar())
 
     def share_model(self, device: torch.device) -> nn.Module:
-        "Bring the model where it computes, and join it with those of the other processes."
+        "Move the model to its device, and join it with those of the other processes."
         processes = self.accelerator.num_processes
         sharded = sharding_wanted() and processes > 1
         if not sharded:
