@@ -315,13 +315,15 @@ def open_regular(
     "Open a regular file. Raises `ValueError`, before it reads, for what is none or is too large."
     path = check_path(name, file)
     try:
-        facts = os.stat(path)
-        if not stat.S_ISREG(facts.st_mode):
+        if not stat.S_ISREG(os.stat(path).st_mode):
             raise ValueError("it is no regular file")
-        if facts.st_size > most:
-            raise ValueError(f"it has {facts.st_size:,} bytes, more than {most:,}")
         with open(path, "rb") as opened:
-            yield opened, facts.st_size
+            size = os.fstat(
+                opened.fileno()
+            ).st_size  # of what was opened, whatever has its name now
+            if size > most:
+                raise ValueError(f"it has {size:,} bytes, more than {most:,}")
+            yield opened, size
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
         raise ValueError(

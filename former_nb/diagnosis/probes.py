@@ -307,11 +307,12 @@ def positions_differ(seen):
         index, call = calls[0]
         if index.numel() in (B * T, T) and torch.equal(index.reshape(-1, T).expand(B, T), case.ids):
             continue  # the tokens themselves
-        if index.ndim == 2 and index.shape[0] == B > 1 and (index == index[:, :1]).all():
-            if (index[:, 0] == torch.arange(B, device=index.device)).all():
+        rows = index[:, None] if index.ndim == 1 and T != B else index
+        if rows.ndim == 2 and rows.shape[0] == B > 1 and (rows == rows[:, :1]).all():
+            if (rows[:, 0] == torch.arange(B, device=rows.device)).all():
                 yield Finding(
                     "positions run along the batch",
-                    f"A table is read at {index[:3, 0].tolist()} … for the rows of the batch, and "
+                    f"A table is read at {rows[:3, 0].tolist()} … for the rows of the batch, and "
                     "at the same place for all positions of a row.",
                     where(call.module, call.line),
                     "torch.arange(T), without the batch",

@@ -478,7 +478,7 @@ def ask_sample(draw):
     yield call("equal logits", torch.zeros(5))
 
     def different(given, args, drawn):
-        return {"how many different tokens came": len(set(drawn.flatten().tolist()))}
+        return {"": len(set(drawn.flatten().tolist()))}  # how many tokens came
 
     logits_alike = torch.linspace(0.0, 0.5, 70).expand(5_000, -1)
     said = "5,000 texts, 70 logits that hardly differ"
