@@ -320,7 +320,7 @@ def open_regular(
         with open(path, "rb") as opened:
             size = os.fstat(
                 opened.fileno()
-            ).st_size  # of what was opened, whatever has its name now
+            ).st_size  # of what was opened
             if size > most:
                 raise ValueError(f"it has {size:,} bytes, more than {most:,}")
             yield opened, size
