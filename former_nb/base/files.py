@@ -318,9 +318,7 @@ def open_regular(
         if not stat.S_ISREG(os.stat(path).st_mode):
             raise ValueError("it is no regular file")
         with open(path, "rb") as opened:
-            size = os.fstat(
-                opened.fileno()
-            ).st_size  # of what was opened
+            size = os.fstat(opened.fileno()).st_size  # of what was opened
             if size > most:
                 raise ValueError(f"it has {size:,} bytes, more than {most:,}")
             yield opened, size
