@@ -29,7 +29,8 @@ models
 training
 saving
 decoding
-inspection diagnosis
+inspection
+diagnosis
 tasks
 commands
 """

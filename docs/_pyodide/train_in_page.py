@@ -8,6 +8,7 @@ import json
 import linecache
 from contextlib import redirect_stderr, redirect_stdout
 
+import torch
 from in_page import YOURS, Kept, Limited, cells_before, page_names, raised, read_cells, usual_names
 
 STEPS, SIZE, RATE = 400, 32, 0.01  # of training: how many, examples in each, Adam's learning rate
@@ -17,8 +18,8 @@ TOLD = 50  # steps between two lines
 def train_in_page(page, source, tell):
     """Run a cell that trains and measures a rung. What it printed, or what went wrong, as JSON.
 
-    Of the page's own cells the imports run. `tell` is called every few steps with how
-    many, of how many, and a line: the cost of what was just learned from, and four names.
+    Of the page's own cells the imports run. `tell` is called every few steps with how many, of how
+    many, and a line: the cost of what was just learned from, and four names.
     """
     source = source.expandtabs(4)
     linecache.cache[YOURS] = (len(source), None, source.splitlines(True), YOURS)
@@ -37,7 +38,7 @@ def train_in_page(page, source, tell):
 
 
 def names_of(page, tell):
-    """What a cell begins with: the page's imports, the examples, and the page's own `train`."""
+    """What a cell begins with: the page's imports, the examples, a short `train` and `rung`."""
     from former_nb.ladder import first_hour
 
     names = page_names(cells_before(read_cells(page), ""), set()) | usual_names()
@@ -47,8 +48,6 @@ def names_of(page, tell):
 
     def train(model, inputs, targets, steps=STEPS, lr=RATE, size=SIZE):
         """Gradient descent, as in the first hour; it tells how far it is."""
-        import torch
-
         optimizer = torch.optim.Adam(model.parameters(), lr)
         costs = []
         for step in range(1, steps + 1):
@@ -65,8 +64,6 @@ def names_of(page, tell):
 
     def rung(key, what, model, prepare):
         """Measure a model on the held-out names, and let it write eight."""
-        import torch
-
         with torch.no_grad():
             nats = first_hour.cost(model, *held_out).item()
         print(f"{key}  {what}, trained here: {nats:.3f} nats per character on held-out names")

@@ -584,6 +584,7 @@
           said.textContent = verdict.stopped ?? verdict.problem ?? "";
           said.className = `check-said ${verdict.stopped || verdict.problem ? "wrong" : ""}`;
           output.textContent += verdict.output ?? "";
+          if (verdict.cut) output.textContent += "\n… the rest is cut.";
         },
       });
     }

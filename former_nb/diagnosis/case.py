@@ -16,10 +16,10 @@ import torch.nn.functional as F
 from torch import nn
 
 from ..base.guards import check_that, check_type
+from ..data.text import IGNORE
+from .record import first_tensor
 
 __all__ = ["Case", "logits_of"]
-
-IGNORE = -100  # targets that PyTorch's cross-entropy leaves out
 
 
 def logits_of(
@@ -30,10 +30,9 @@ def logits_of(
         return out.logits
     if isinstance(out, Mapping) and "logits" in out:
         return out["logits"]
-    while isinstance(out, (tuple, list, Mapping)) and out:
-        out = next(iter(out.values() if isinstance(out, Mapping) else out))
-    check_type("what model returns", out, torch.Tensor)
-    return out
+    found = first_tensor(out)
+    check_type("what model returns", out if found is None else found, torch.Tensor)
+    return found
 
 
 def is_tokens(value):
@@ -53,7 +52,7 @@ def default_loss(
 
 @dataclass
 class Case:
-    "What the probes ask. `model` is only read; `trainee` is the copy that may be trained."
+    "What the probes ask. `model` is only read; `copied` gives one that may be trained."
 
     model: nn.Module
     inputs: Any  # ids, a tuple of ids, or a mapping
@@ -69,20 +68,21 @@ class Case:
         check_type("model", model, nn.Module)
         if isinstance(batch, Mapping):
             check_that("labels" in batch, "batch", "a mapping with 'labels'", sorted(batch))
-            targets, own = batch["labels"], loss is None
-            # an encoder-decoder of Hugging Face makes what its decoder reads of the labels
-            inputs = dict(batch) if own else {k: v for k, v in batch.items() if k != "labels"}
+            inputs, targets = dict(batch), batch["labels"]
+            if loss is not None:  # otherwise the model makes its own of them
+                del inputs["labels"]
+            # what the decoder of Hugging Face's encoder-decoders reads is made of the labels
             shift = getattr(model, "prepare_decoder_input_ids_from_labels", None)
             if shift and "decoder_input_ids" not in inputs:
                 inputs["decoder_input_ids"] = shift(targets)
         else:
             pair = isinstance(batch, (tuple, list)) and len(batch) == 2
             check_that(pair, "batch", "a pair (inputs, targets), or a mapping", type(batch))
-            (inputs, targets), own = batch, False
+            inputs, targets = batch
+            loss = loss or default_loss
         check_type("targets", targets, torch.Tensor)
         if isinstance(inputs, list):
             inputs = tuple(inputs)
-        loss = loss or (None if own else default_loss)
         return cls(model, inputs, targets, loss, optimizer)
 
     # ---------------------------------------------------------------- inputs
@@ -209,8 +209,10 @@ class Case:
 def shifted(targets, ids, step):
     "Counted targets, and the tokens `step` places later than where they are asked: two flat rows."
     T = ids.shape[1]
-    told, seen = (targets[:, : T - step], ids[:, step:]) if step >= 0 else (
-        targets[:, -step:], ids[:, : T + step])  # fmt: skip
+    if step >= 0:
+        told, seen = targets[:, : T - step], ids[:, step:]
+    else:
+        told, seen = targets[:, -step:], ids[:, : T + step]
     counted = told != IGNORE
     return told[counted], seen[counted]
 

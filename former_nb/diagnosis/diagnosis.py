@@ -2,16 +2,18 @@
 
 import time
 from collections.abc import Callable
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 from torch import nn
 
-from ..base.core import eval_mode
+from ..inspection.leak_tools import at_rest
+from ..inspection.products import without_fast_path
 from .case import Case
 from .probes import PROBES, Finding, Seen, finite, registered
-from .record import Record, line_of
+from .record import Record, first_line, line_of
 
 __all__ = ["Finding", "Diagnosis", "diagnose"]
 
@@ -56,32 +58,39 @@ def diagnose(
     begin = time.perf_counter()
     case = Case.of(model, batch, loss, optimizer).small()
     found = Diagnosis(notes=case.notes)
-    buffers = [(buffer, buffer.clone()) for buffer in model.buffers()]
-    devices = sorted({p.device.index for p in model.parameters() if p.is_cuda})
-    fast = torch.backends.mha.get_fastpath_enabled()
-    with torch.random.fork_rng(devices), torch.inference_mode(False), eval_mode(model):
+    with at_rest(model, case.targets), without_fast_path(), buffers_kept(model):
         torch.manual_seed(0)
-        torch.backends.mha.set_fastpath_enabled(False)  # it gives other numbers for padding
-        try:
-            seen = run(case)
-        except Exception as error:  # of the model's own code
-            found.findings.append(failed(error))
-            seen = None
-        if seen is not None:
-            found.asked = in_words(case, seen)
-            for probe in PROBES if seen.logits.isfinite().all() else (finite, registered):
-                try:
-                    found.findings += probe(seen)
-                except Exception as error:  # of the model, for what a probe gave it
-                    said = str(failed(error).seen)
-                    found.notes.append(f"`{probe.__name__}` couldn't be asked: {said}")
-        torch.backends.mha.set_fastpath_enabled(fast)
-        with torch.no_grad():
-            for buffer, before in buffers:
-                buffer.copy_(before)
+        ask(case, found)
     found.findings = without_followers(found.findings)
     found.seconds = time.perf_counter() - begin
     return found
+
+
+@contextmanager
+def buffers_kept(model):
+    "Afterwards a model's buffers are as they were, also after an error."
+    buffers = [(buffer, buffer.clone()) for buffer in model.buffers()]
+    try:
+        yield
+    finally:
+        with torch.no_grad():
+            for buffer, before in buffers:
+                buffer.copy_(before)
+
+
+def ask(case, found):
+    "Run the model, and let each probe add what it finds."
+    try:
+        seen = run(case)
+    except Exception as error:  # of the model's own code
+        found.findings.append(failed(error))
+        return
+    found.asked = in_words(case, seen)
+    for probe in PROBES if seen.logits.isfinite().all() else (finite, registered):
+        try:
+            found.findings += probe(seen)
+        except Exception as error:  # of the model, for what a probe gave it
+            found.notes.append(f"`{probe.__name__}` couldn't be asked: {first_line(error)}")
 
 
 def run(case):
@@ -100,8 +109,7 @@ def failed(error):
     while trace is not None:
         line = line_of(trace.tb_frame, trace.tb_lineno) or line
         trace = trace.tb_next
-    first = (str(error).strip().splitlines() or [""])[0]
-    said = f"{type(error).__name__}: {first:.200}".rstrip(": ")
+    said = first_line(error)
     return Finding("it doesn't run", said, line, "read the line, and print the shapes before it")
 
 

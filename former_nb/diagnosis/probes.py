@@ -10,8 +10,9 @@ from typing import NamedTuple
 import torch
 from torch import nn
 
-from .case import IGNORE, Case, logits_of, shifted
-from .record import Record, where
+from ..data.text import IGNORE
+from .case import Case, logits_of, shifted
+from .record import Record, first_line, has_own_parameters, where
 
 __all__ = ["Finding", "PROBES", "Seen"]
 
@@ -157,7 +158,7 @@ def influence(case, model=None):
 
 
 def first_leak(seen, s):
-    "The path of the first module whose output before position s moves with token s, and it."
+    "The path of the first module whose output before position s moves with token s, or nothing."
     case = seen.case
     ids = case.ids.clone()
     ids[0, s] = other_token(case, ids[0, s : s + 1])[0]
@@ -170,12 +171,12 @@ def first_leak(seen, s):
             return None
         return (a - b)[0, :s].abs().max().item() > 1e-5 * max(1e-6, b.abs().max().item())
 
-    for (path, module, given, out), (_, _, before_in, before) in zip(
+    for (path, _, given, out), (_, _, before_in, before) in zip(
         record.outputs, seen.record.outputs
     ):
         if moved(out, before) and moved(given, before_in) is False:
-            return path, module
-    return "", None
+            return path
+    return ""
 
 
 def allowed_by(scores):
@@ -251,7 +252,7 @@ def no_future(seen):
         ahead &= (case.targets[0] != IGNORE).cpu()[:, None]
     if ahead.any():
         t, s = ahead.nonzero()[0].tolist()
-        path, _ = first_leak(seen, max(1, T // 2))
+        path = first_leak(seen, max(1, T // 2))
         calls = [c for c in seen.record.calls if c.kind in ("fused", "softmax")]
         inside = [c for c in calls if path and c.module.startswith(path)]
         said, call, advice = why_ahead(inside or calls, moves)
@@ -339,17 +340,17 @@ def wants_logits(seen):
     with Record(case.model) as record, torch.no_grad():
         case.loss_of()
     for call in record.of("cross_entropy"):
-        logits, target = call.given
+        logits = call.given[0]
         if logits is None or logits.ndim < 2 or not logits.is_floating_point():
             continue
-        axis = 1
-        sums = logits.sum(dim=axis)
-        if (logits >= 0).all() and (sums - 1).abs().max() < 1e-3 and logits.shape[axis] > 1:
+        n_classes = logits.shape[1]
+        sums = logits.sum(dim=1)
+        if (logits >= 0).all() and (sums - 1).abs().max() < 1e-3 and n_classes > 1:
             yield Finding(
                 "probabilities in place of logits",
                 f"Cross-entropy is given {tuple(logits.shape)} numbers between 0 and 1 that add up "
                 "to 1. It takes the softmax itself, so here it is taken twice, and the loss "
-                f"can't fall below {math.log(1 + (logits.shape[axis] - 1) / math.e):.2f}.",
+                f"can't fall below {math.log(1 + (n_classes - 1) / math.e):.2f}.",
                 where("", call.line),
                 "return the logits, and take the softmax only where probabilities are shown",
             )
@@ -401,10 +402,9 @@ def slopes(case):
             draw = torch.Generator().manual_seed(0)  # any logits do, and equal ones hide an axis
             at = torch.randn(logits.shape, generator=draw).to(logits).requires_grad_()
             loss = case.loss(at, case.targets)
-            found = (
-                torch.autograd.grad(loss, at, allow_unused=True) if loss.requires_grad else [None]
-            )
-            return at.detach(), found[0]
+            if not loss.requires_grad:
+                return at.detach(), None
+            return at.detach(), torch.autograd.grad(loss, at, allow_unused=True)[0]
         copied = case.copied()
         if copied is None:
             return None, None
@@ -527,10 +527,8 @@ def token_left_out(case, asked):
     if len(left) < 3 or left.unique().numel() != 1:
         return
     token = int(left[0])
-    if not (targets[asked] == token).any() and token not in (
-        tail_token(targets),
-        tail_token(case.ids),
-    ):
+    pads = tail_token(targets), tail_token(case.ids)
+    if token not in pads and not (targets[asked] == token).any():
         yield Finding(
             "a token is left out of the loss",
             f"Token {token} is the target {len(left)} times, and none of them counts.",
@@ -646,7 +644,7 @@ def registered(seen):
     parameters = {id(p) for p in model.parameters()}
     for path, module in model.named_modules():
         for name, value in vars(module).items():
-            if name.startswith("_") and name in ("_modules", "_parameters", "_buffers"):
+            if name in ("_modules", "_parameters", "_buffers"):
                 continue
             part = f"{path}.{name}".lstrip(".")
             parts = value.values() if isinstance(value, dict) else value
@@ -693,10 +691,10 @@ def in_the_optimizer(seen):
         )
     still = [group for group in groups if group["lr"] == 0 and not group.get("initial_lr")]
     if names and still:  # where a schedule sets the rate, it may begin at 0
-        n, all_of_them = (sum(len(group["params"]) for group in some) for some in (still, groups))
+        n = sum(len(group["params"]) for group in still)
         yield Finding(
             "the learning rate is 0",
-            f"No step can change {n} of {all_of_them} parameters.",
+            f"No step can change {n} of {len(held)} parameters.",
             "",
             "lr=3e-4 to 3e-3 for Adam, in each group",
         )
@@ -917,7 +915,7 @@ def attention_is_open(seen):
     found = []
     for call in seen.record.of("softmax"):
         scores, dim = call.given
-        own = call.module and any(True for _ in case.model.get_submodule(call.module).parameters())
+        own = has_own_parameters(case.model, call.module)
         if dim == scores.ndim - 1 and scores.shape[-1] == T >= 6 and own:
             last = scores[..., -1, :]  # sees all
             found.append((last.softmax(dim=-1).amax(dim=-1).mean().item(), scores, call))
@@ -945,7 +943,7 @@ def one_row_and_one_token(seen):
     except Exception as error:
         yield Finding(
             "a batch of one doesn't run",
-            f"{type(error).__name__}: {str(error).splitlines()[0]:.120}",
+            first_line(error),
             "",
             "look for `squeeze()` without an axis",
         )
@@ -974,7 +972,7 @@ def one_row_and_one_token(seen):
     except Exception as error:
         yield Finding(
             "a text of one token doesn't run",
-            f"{type(error).__name__}: {str(error).splitlines()[0]:.120}",
+            first_line(error),
             "",
             "look for `squeeze()` without an axis, and for sizes that were written in",
         )

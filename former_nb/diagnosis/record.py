@@ -11,10 +11,9 @@ from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
-from torch import nn
 from torch.overrides import TorchFunctionMode
 
-__all__ = ["Call", "Record", "line_of", "where"]
+__all__ = ["Call", "Record", "first_line", "first_tensor", "line_of", "where"]
 
 HERE = os.path.dirname(__file__)
 TORCH = os.path.dirname(torch.__file__)
@@ -51,6 +50,12 @@ def line_of(frame, number=None):
             return f"{os.path.basename(name)}:{number or frame.f_lineno}"
         frame = frame.f_back if number is None else None
     return ""
+
+
+def first_line(error):
+    "What an error says, in one line."
+    said = (str(error).strip().splitlines() or [""])[0]
+    return f"{type(error).__name__}: {said:.200}".rstrip(": ")
 
 
 def where(module, line=""):
@@ -140,8 +145,7 @@ def noted(function, args, kwargs):
         return "softmax", (scores, None if dim is None else dim % scores.ndim)
     if function is F.scaled_dot_product_attention:
         names = ("query", "key", "value", "attn_mask", "dropout_p", "is_causal")
-        given = dict(zip(names, args)) | kwargs
-        return "fused", given
+        return "fused", dict(zip(names, args)) | kwargs
     if function in DROPOUT:
         p = kwargs.get("p", args[1] if len(args) > 1 else 0.5)
         training = kwargs.get("training", kwargs.get("train", args[2] if len(args) > 2 else True))
@@ -156,14 +160,6 @@ def noted(function, args, kwargs):
     return "", None
 
 
-def parameter_names(model):
-    "id -> name of each parameter."
-    return {id(p): name for name, p in model.named_parameters()}
-
-
 def has_own_parameters(model, path):
     "Whether a module that isn't the model itself has parameters."
-    if not path:
-        return False
-    module = model.get_submodule(path)
-    return isinstance(module, nn.Module) and any(True for _ in module.parameters())
+    return bool(path) and any(True for _ in model.get_submodule(path).parameters())
