@@ -76,7 +76,7 @@ def sections(doctree, page):
         else:  # the name with which an entry of the glossary begins
             heading = next(part.findall(nodes.Inline)).astext()
         code = "" if page.startswith("solutions/") else "\n".join(code)
-        if page.startswith("library/"):  # names alone
+        if page.startswith("deeper/"):  # names alone: half of all the code of the course
             code = " ".join(sorted({*re.findall(r"[^\W\d]\w{2,}", code)}))
         yield (holder["ids"] or [""])[0], heading, " ".join(" ".join(words).split()), code
 

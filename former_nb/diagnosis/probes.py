@@ -14,7 +14,7 @@ from ..data.text import IGNORE
 from .case import Case, logits_of, shifted
 from .record import Record, first_line, has_own_parameters, where
 
-__all__ = ["Finding", "PROBES", "Seen"]
+__all__ = ["PROBES"]
 
 
 class Finding(NamedTuple):
