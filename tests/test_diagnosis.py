@@ -16,6 +16,9 @@ from typer.testing import CliRunner
 
 from former_nb import diagnose
 from former_nb.cli import app
+from former_nb.data.batches import make_batches
+from former_nb.models.config import TransformerConfig
+from former_nb.models.savable import LanguageModel
 
 SAID = {
     "the future leaks": """nano_not_causal nano_merge_without_transpose nano_split_without_transpose
@@ -158,3 +161,14 @@ def test_the_command_runs_a_file(tmp_path, monkeypatch):
     assert done.exit_code == 1 and "1. targets aren't shifted" in done.output
     done = CliRunner().invoke(app, ["diagnose", f"{file}:BROKEN"])
     assert done.exit_code != 0 and "a function that gives (model, batch)" in done.output
+
+
+def test_a_batch_whose_rows_are_filled_up_is_read_as_what_comes_next():
+    "The last target of a row is its end, which the inputs don't hold."
+    torch.manual_seed(0)
+    sizes = dict(d_model=16, n_heads=2, n_layers=2, d_ff=32, dropout=0.0)
+    model = LanguageModel.from_config(TransformerConfig(12, 16, **sizes))
+    rows = [[1, *range(3, 3 + n), 2] for n in (4, 5, 6, 3, 7, 4)]
+    (batch,) = make_batches(rows, 6)
+    said = diagnose(model, batch)
+    assert said.findings == [] and "says what comes next" in said.asked

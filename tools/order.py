@@ -44,7 +44,7 @@ COURSE = """
 05_positions        relative_positions
 06_block            depth
 07_text             batches
-08_training         optimization long_runs claims
+08_training         why_doesnt_it_learn optimization long_runs claims
 09_classifier       baselines masked_language
 10_generator        long_texts
 11_decoding         sampling beam_search caches

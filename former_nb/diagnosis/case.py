@@ -207,13 +207,20 @@ class Case:
 
 
 def shifted(targets, ids, step):
-    "Counted targets, and the tokens `step` places later than where they are asked: two flat rows."
+    """Counted targets, and the tokens `step` places later than where they are asked: two flat rows.
+
+    The last target of a row that is filled up may be a token that `ids` doesn't hold, so it's left
+    out if others are left.
+    """
     T = ids.shape[1]
     if step >= 0:
-        told, seen = targets[:, : T - step], ids[:, step:]
+        told, seen, later = targets[:, : T - step], ids[:, step:], targets[:, step:]
     else:
-        told, seen = targets[:, -step:], ids[:, : T + step]
+        told, seen, later = targets[:, -step:], ids[:, : T + step], targets[:, -step:]
     counted = told != IGNORE
+    inside = counted & (later != IGNORE)
+    if inside.any():
+        counted = inside
     return told[counted], seen[counted]
 
 

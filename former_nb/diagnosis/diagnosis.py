@@ -128,6 +128,7 @@ FOLLOWS = {  # what only follows where one of these was found
     "the first output changes with the length of the text": MIXED | {"the future leaks"},
     "the future leaks": MIXED | {"positions run along the batch"},
     "rows of a batch mix": CHANCE,
+    "padding has an effect": MIXED,
 }
 
 

@@ -4,6 +4,7 @@
 what they were given, and the outputs of all modules in their order.
 """
 
+import linecache
 import os
 import sys
 from contextlib import ExitStack
@@ -33,12 +34,12 @@ class Call(NamedTuple):
 
     kind: str  # 'softmax', 'fused', 'dropout', 'embedding', or a loss
     module: str  # the innermost module that was running; '' is the model itself
-    line: str  # 'file.py:12', the innermost line that isn't PyTorch's; '' if there is none
+    line: str  # as `quoted` says it: the innermost line that isn't PyTorch's; '' if there is none
     given: Any  # what matters of the arguments
 
 
 def line_of(frame, number=None):
-    """The innermost line outside of PyTorch and of this folder, as `file.py:12`, or nothing.
+    """The innermost line outside of PyTorch and of this folder, as it stands, or nothing.
 
     With a number it is this frame's alone, and this its line.
     """
@@ -47,9 +48,17 @@ def line_of(frame, number=None):
         if name.startswith(HERE):
             return ""  # it was asked from here, as the loss is that nobody gave
         if not name.startswith((TORCH, "<frozen")):
-            return f"{os.path.basename(name)}:{number or frame.f_lineno}"
+            return quoted(name, number or frame.f_lineno)
         frame = frame.f_back if number is None else None
     return ""
+
+
+def quoted(file, number):
+    "A line of a file, or of a notebook's cell, with its code: 'gpt.py:12, `y = x @ w`'."
+    cell = "ipykernel" in file  # whose cells are files with a number as their name
+    place = f"line {number} of a cell" if cell else f"{os.path.basename(file)}:{number}"
+    code = linecache.getline(file, number).strip()
+    return f"{place}, `{code}`" if code else place
 
 
 def first_line(error):
