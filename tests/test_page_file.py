@@ -72,6 +72,8 @@ def test_a_file_that_is_begun_or_broken_is_answered_by_a_sentence(tmp_path):
         "torch.Tensor.softmax = None": "NameError",
     }
     said = [verdict for verdict, _ in judged(tmp_path, *files, *broken)]
+    assert said[0]["found"] == [{"name": "attention_weights", "problem": None}]
+    assert "line 7" in said[1]["found"][0]["problem"] and said[2]["found"] == []
     for verdict, last in zip(said, files.values()):
         assert verdict["lines"][-1].startswith(last), verdict
     assert "not run in the page: module 'torch' has no attribute 'complex'" in str(said[2]["lines"])
