@@ -366,7 +366,7 @@ def test_keys_are_enough_to_write_an_answer_to_check_it_and_to_leave(page, place
     keys = pytest.importorskip("selenium.webdriver.common.keys").Keys
     if not bundle:  # then the textarea is the editor
         page.execute_cdp_cmd("Network.enable", {})
-        page.execute_cdp_cmd("Network.setBlockedURLs", {"urls": ["*/codemirror.js"]})
+        page.execute_cdp_cmd("Network.setBlockedURLs", {"urls": ["*/codemirror.js*"]})
         page.refresh()
     area = of(page, "textarea")
     editor = editor_of(page) if bundle else area
@@ -520,7 +520,7 @@ def test_a_verdict_stands_at_its_line(page):
     said = press(page, "def my_self_attention(x):\n    y = x\n    return y @ undefined")
     assert [line.strip() for line in at(".cm-wrong-line")] == ["return y @ undefined"]
     (reason,) = at(".cm-said")
-    assert reason.startswith("x (2, 5, 3): nothing is called `undefined` here; give it a value")
+    assert reason.startswith("x (2, 5, 3): nothing is called undefined here; give it a value")
     assert "line 3, `return y @ undefined`: nothing" in said
     assert at(".cm-signs .cm-wrong") == ["✗"]
     names = editor.get_attribute("aria-describedby").split()
@@ -562,14 +562,20 @@ def test_the_editor_comes_when_it_comes_near_and_is_small_enough(browser, addres
     assert browser.execute_script(loaded)
 
 
-def test_a_phone_does_not_zoom_into_the_editor(page):
-    editor_of(page)
-    touch = {"features": [{"name": "pointer", "value": "coarse"}]}
-    page.execute_cdp_cmd("Emulation.setEmulatedMedia", touch)
-    size = "return getComputedStyle(document.querySelector('.cm-content')).fontSize"
-    if page.execute_script("return matchMedia('(pointer: coarse)').matches"):
-        assert page.execute_script(size) == "16px"
-    set_screen(page)
+def test_a_phone_does_not_zoom_into_the_editor_and_is_told_of_no_keys(page):
+    screen = {"width": 390, "height": 844, "deviceScaleFactor": 2, "mobile": True}
+    touch = lambda on: page.execute_cdp_cmd("Emulation.setTouchEmulationEnabled", {"enabled": on})
+    page.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", screen)
+    touch(True)
+    try:
+        page.refresh()
+        editor = editor_of(page)
+        assert editor.value_of_css_property("font-size") == "16px"
+        assert of(page, ".check-note").text == ""
+        assert page.execute_script("return document.documentElement.scrollWidth") <= 390
+    finally:
+        touch(False)
+        set_screen(page)
 
 
 def test_an_answer_that_trains_is_judged_in_the_page(page):

@@ -528,7 +528,8 @@
     show();
     showCount();
     busy(false);
-    note.textContent = problem || (storage.works ? KEYS : "This browser keeps nothing: download your file before you leave.");
+    const local = problem && `You can write, open and download your file here. ${problem}`;
+    note.textContent = local || (storage.works ? KEYS : "This browser keeps nothing: download your file before you leave.");
   }
 
   // ------------------------------------------------------------ a rung that trains here

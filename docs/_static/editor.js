@@ -1,7 +1,8 @@
 // The editor of an answer: a textarea, in whose place CodeMirror stands once it has come. The textarea
 // keeps the text, and remains the editor where CodeMirror can't be loaded.
 (() => {
-  const BUNDLE = new URL("codemirror/codemirror.js", document.currentScript.src);
+  const { src } = document.currentScript;
+  const BUNDLE = new URL(`codemirror/codemirror.js${new URL(src).search}`, src); // as new as this script
   const PLAIN = { spellcheck: "false", autocapitalize: "off", autocomplete: "off", autocorrect: "off" };
   const NEAR = "500px"; // so far from the window an editor begins to load
 
