@@ -7,6 +7,8 @@ registry; they make a page of their own, so that the site need not be built.
 import hashlib
 import io
 import json
+import re
+import shutil
 import sys
 import tarfile
 import zipfile
@@ -59,9 +61,12 @@ RUNG = """set_seed(0)
 model = Names(lambda x: x[:, -1])
 train(model, inputs, targets, steps=100)
 rung("01", "the last letter", model, contexts)"""
+FACES = re.compile(r"@font-face \{.*?\}", re.S)
 PAGE = """<!doctype html><html lang="en"><meta charset="utf-8"><title>Check</title>
 <script>{first}</script><meta name="viewport" content="width=device-width">
-<link rel="stylesheet" href="_static/check.css">
+<style>body, a {{ color: var(--ink); background: var(--paper) }}</style>
+<link rel="stylesheet" href="_static/base.css"><link rel="stylesheet" href="_static/check.css">
+<script defer src="_static/editor.js"></script>
 <script defer src="_static/check.js"></script><main><h1>Exercises</h1>{blocks}</main></html>
 """
 
@@ -208,8 +213,11 @@ def place(tmp_path_factory):
         pytest.skip(f"Pyodide could not be had: {error}")
     folder = tmp_path_factory.mktemp("check")
     build(folder)
-    for name in ("check.js", "check_worker.js", "check.css"):
-        (folder / "_static" / name).write_bytes((ROOT / "docs/_static" / name).read_bytes())
+    static, own = ROOT / "docs/_static", folder / "_static"
+    for name in ("check.js", "check_worker.js", "check.css", "editor.js"):
+        shutil.copy(static / name, own)
+    (own / "base.css").write_text(FACES.sub("", (static / "base.css").read_text("utf-8")), "utf-8")
+    shutil.copytree(static / "codemirror", own / "codemirror")
     stub = "def my_self_attention(x):  # (B, T, d_model)\n    ...  # three lines"
     blocks = [
         check_here.block("01_self_attention", "01.1", "my_self_attention", stub),
@@ -338,19 +346,51 @@ def test_what_an_answer_changes_in_torch_is_undone_before_the_next_one(page):
     assert press(page, "torch.zeros(5).softmax(dim=0)[0]", "01.2") == "01.2 is right."
 
 
-def test_keys_are_enough_and_tab_leaves_the_editor(page):
+def until(true, seconds=20):
+    "Wait until a function gives something; gives it."
+    ui = pytest.importorskip("selenium.webdriver.support.ui")
+    return ui.WebDriverWait(None, seconds, 0.1).until(lambda _: true())
+
+
+def editor_of(page, css='.check-here[data-number="01.1"]'):
+    "What is typed into, once CodeMirror stands in the place of a block's textarea."
+    scroll = "document.querySelector(arguments[0]).scrollIntoView({ block: 'center' })"
+    page.execute_script(scroll, css)
+    (found,) = until(lambda: page.find_elements("css selector", f"{css} .cm-content"))
+    assert not page.find_element("css selector", f"{css} textarea").is_displayed()
+    return found
+
+
+@pytest.mark.parametrize("bundle", [True, False])
+def test_keys_are_enough_to_write_an_answer_to_check_it_and_to_leave(page, place, bundle):
     keys = pytest.importorskip("selenium.webdriver.common.keys").Keys
-    editor = of(page, "textarea")
+    if not bundle:  # then the textarea is the editor
+        page.execute_cdp_cmd("Network.enable", {})
+        page.execute_cdp_cmd("Network.setBlockedURLs", {"urls": ["*/codemirror.js*"]})
+        page.refresh()
+    area = of(page, "textarea")
+    editor = editor_of(page) if bundle else area
     editor.click()
     editor.send_keys(keys.CONTROL, "a")
     head, _, line = RIGHT.strip().partition("\n")
     editor.send_keys(head, keys.ENTER, line.strip())
-    assert editor.get_property("value") == RIGHT.strip()
+    assert area.get_property("value") == RIGHT.strip()
     editor.send_keys(keys.CONTROL, keys.ENTER)
     assert wait(page) == "01.1 is right."
+    if bundle:
+        editor.send_keys(keys.HOME, keys.TAB)  # indents, until Escape
+        assert area.get_property("value") == RIGHT.strip().replace("    ", " " * 8)
+        editor.send_keys(keys.CONTROL, "z")
+        assert area.get_property("value") == RIGHT.strip()
+        editor.send_keys(keys.ESCAPE)
     editor.send_keys(keys.TAB)
     assert page.switch_to.active_element == of(page, ".check-go")
+    page.execute_cdp_cmd("Network.setBlockedURLs", {"urls": []})
     assert of(page, ".check-said").get_attribute("role") == "status"
+
+
+def test_enter_in_a_field_checks(page):
+    keys = pytest.importorskip("selenium.webdriver.common.keys").Keys
     field = of(page, "input", "01.2")
     field.send_keys("1/5", keys.ENTER)
     assert wait(page, "01.2") == "01.2 is right."
@@ -441,6 +481,103 @@ def test_below_the_check_of_a_build_stands_what_runs_it():
     assert "runs in the notebook" in tree.children[-1].astext()
 
 
+COLOUR = """
+const found = [...document.querySelectorAll(arguments[0])];
+return Object.fromEntries(found.map((e) => [e.textContent, getComputedStyle(e).color]));
+"""  # word -> its colour
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_the_editor_numbers_its_lines_and_has_the_colours_of_the_pages(page, theme):
+    set_screen(page, theme=theme)
+    page.refresh()
+    css = '.check-here[data-number="02.1"]'
+    editor_of(page, css)
+    write(page, f"# q\n{MINE}", "02.1")
+    numbers = until(lambda: of(page, ".cm-lineNumbers", "02.1").text.split())
+    assert numbers[-4:] == ["1", "2", "3", "4"]
+    found = page.execute_script(COLOUR, f"{css} .cm-content span")
+    inks = page.execute_script(
+        "return ['q-ink', 'k-ink', 'v-ink', 'accent', 'soft'].map((name) => {"
+        " const e = document.body.appendChild(document.createElement('i'));"
+        " e.style.color = `var(--${name})`; return getComputedStyle(e).color; })"
+    )
+    assert [found[word] for word in ("q", "k", "v", "def", "# q")] == inks
+    assert len(set(inks)) == 5
+    assert not serious(page)  # which measures contrast, too
+    set_screen(page)
+
+
+def texts(page, css):
+    "What the elements say, without those that only keep room."
+    return [e.text for e in page.find_elements("css selector", css) if e.is_displayed()]
+
+
+def test_a_verdict_stands_at_its_line(page):
+    css = '.check-here[data-number="01.1"]'
+    editor = editor_of(page)
+    at = lambda kind: texts(page, f"{css} {kind}")
+    said = press(page, "def my_self_attention(x):\n    y = x\n    return y @ undefined")
+    assert [line.strip() for line in at(".cm-wrong-line")] == ["return y @ undefined"]
+    (reason,) = at(".cm-said")
+    assert reason.startswith("x (2, 5, 3): nothing is called undefined here; give it a value")
+    assert "line 3, `return y @ undefined`: nothing" in said
+    assert at(".cm-signs .cm-wrong") == ["✗"]
+    names = editor.get_attribute("aria-describedby").split()
+    assert of(page, ".check-said").get_attribute("id") in names
+    press(page, "def my_self_attention(x):\n    ...")  # of no line: at the definition
+    assert [line.strip() for line in at(".cm-wrong-line")] == ["def my_self_attention(x):"]
+    assert at(".cm-said") == []
+    press(page, RIGHT)
+    assert at(".cm-wrong-line") == [] and at(".cm-signs .cm-right") == ["✓"]
+    page.refresh()
+    editor_of(page)
+    assert until(lambda: at(".cm-signs .cm-right")) == ["✓"]
+
+
+def test_the_file_has_a_sign_at_each_definition(page):
+    at = lambda kind: texts(page, f".check-file {kind}")
+    editor_of(page, ".check-file")
+    check_file(page, f"import math\n\n{WEIGHTS}\n\n{MINE.replace('my_', '').replace('@ v', '* v')}")
+    assert until(lambda: at(".cm-signs .cm-right")) == ["✓"]
+    assert at(".cm-signs .cm-wrong") == ["✗"] and len(at(".cm-said")) == 1
+    assert at(".cm-wrong-line")[0].strip().startswith("return (q @ k.mT")
+    assert not serious(page)
+
+
+def test_the_editor_comes_when_it_comes_near_and_is_small_enough(browser, address, place):
+    bundle = place / "_static/codemirror/codemirror.js"
+    assert bundle.stat().st_size < 400_000
+    assert "MIT" in bundle.with_name("LICENSE.txt").read_text(encoding="utf-8")
+    far = (
+        (place / "index.html").read_text("utf-8").replace("<h1>", '<p style="height: 3000px"><h1>')
+    )
+    (place / "far.html").write_text(far, encoding="utf-8")
+    browser.get(address.replace("index", "far"))
+    loaded = (
+        "return performance.getEntriesByType('resource').some((e) => /codemirror/.test(e.name))"
+    )
+    assert not browser.execute_script(loaded)
+    editor_of(browser)
+    assert browser.execute_script(loaded)
+
+
+def test_a_phone_does_not_zoom_into_the_editor_and_is_told_of_no_keys(page):
+    screen = {"width": 390, "height": 844, "deviceScaleFactor": 2, "mobile": True}
+    touch = lambda on: page.execute_cdp_cmd("Emulation.setTouchEmulationEnabled", {"enabled": on})
+    page.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", screen)
+    touch(True)
+    try:
+        page.refresh()
+        editor = editor_of(page)
+        assert editor.value_of_css_property("font-size") == "16px"
+        assert of(page, ".check-note").text == ""
+        assert page.execute_script("return document.documentElement.scrollWidth") <= 390
+    finally:
+        touch(False)
+        set_screen(page)
+
+
 def test_an_answer_that_trains_is_judged_in_the_page(page):
     assert press(page, TRAIN, "08.1") == "08.1 is right."
     said = press(page, TRAIN.replace("        optimizer.zero_grad()\n", ""), "08.1")
@@ -489,7 +626,7 @@ def test_from_disk_a_sentence_stands_in_the_place_of_the_button(browser, place):
     browser.get((place / "index.html").as_uri())
     assert "from disk a browser loads no Python" in of(browser, ".check-note").text
     assert "from disk" in in_file(browser, ".check-bar .check-note").text
-    assert in_file(browser, "textarea").is_displayed()
+    assert editor_of(browser, ".check-file").is_displayed()  # it needs no server
     assert not [
         go for go in browser.find_elements("css selector", ".check-go") if go.is_displayed()
     ]

@@ -117,12 +117,17 @@ def shown_and_run(nb):
 
 
 @pytest.mark.parametrize("path", first_cell.pages(), ids=lambda path: path.stem)
-def test_the_first_cell_after_the_title_installs_the_package(path):
-    "The same on each page. It is no part of the page: not shown on the site, not counted here."
+def test_a_notebook_begins_with_its_title_and_plumbing_is_folded(path):
+    """The same on each page. The cell that installs the package is no part of the page: not shown
+    on the site, not counted here. It is folded, as all cells are that the site hides or folds."""
     nb = nbformat.read(path, 4)
     found = [n for n, cell in enumerate(nb.cells) if first_cell.is_install(cell)]
     assert found == [1] and nb.cells[0].cell_type == "markdown", "python tools/first_cell.py"
     assert nb.cells[1].source == first_cell.CELL and not nb.cells[1].outputs
+    assert nb.cells[0].source.startswith("# ")
+    for n, cell in code_cells(nb):
+        unseen = is_hidden(cell) or is_folded(cell)
+        assert cell.metadata == (first_cell.FOLDED if unseen else {}), f"cell {n}"
 
 
 @pytest.mark.parametrize("places", [["https://a", "git+https://b"], ["git+https://b"]])

@@ -1192,7 +1192,7 @@ class TestPages:
     @pytest.mark.parametrize("width", [1280, 390])
     def test_a_starter_is_seen_whole(self, browser, site, width):
         cut = """
-        return [...document.querySelectorAll('.check-here textarea')]
+        return [...document.querySelectorAll('.check-here :is(textarea, .cm-scroller)')]
           .map((e) => [e.scrollWidth - e.clientWidth, e.scrollHeight - e.clientHeight]);
         """
         set_screen(browser, width)

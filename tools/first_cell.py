@@ -1,6 +1,9 @@
-"""Give every notebook the cell that installs the package on Colab and Kaggle, after its title.
+"""Let every notebook begin with its lesson: plumbing is folded, and installed after the title.
 
-python tools/first_cell.py   add it where it is missing, mend it where it differs
+python tools/first_cell.py   mend the notebooks where they differ
+
+The cell after the title installs the package on Colab and Kaggle. This cell, and all others that
+the site hides or folds, are folded in JupyterLab and on Colab, too.
 
 Run this for a new page, for a new version, and after a merge that has lost a cell. Where the
 package is found the cell does nothing. `#| hide` keeps it off the site and out of README.md,
@@ -10,6 +13,7 @@ that outputs come from. The notebooks that the site offers get the site's own (`
 
 import json
 import sys
+from itertools import takewhile
 from pathlib import Path
 
 from edition import places
@@ -20,7 +24,7 @@ REASONS = ("so on Colab and Kaggle", "where that wheel is gone", "before the rel
 
 def cell_for(places):
     "The source of the cell that asks for one place after the other."
-    lines = ["#| hide", "from importlib.util import find_spec", ""]
+    lines = ["#| hide", "# @title Install the course", "from importlib.util import find_spec", ""]
     for place, reason in zip(places, REASONS):
         last = place is places[-1]
         lines.append(f'if not find_spec("former_nb"):  # {reason}')
@@ -28,6 +32,7 @@ def cell_for(places):
     return "\n".join(lines)
 
 
+FOLDED = {"cellView": "form", "jupyter": {"source_hidden": True}}  # on Colab, in JupyterLab
 PLACES = places()
 CELL = cell_for(PLACES)
 
@@ -37,12 +42,25 @@ def is_install(cell):
     return cell["cell_type"] == "code" and "%pip install" in "".join(cell["source"])
 
 
+def is_folded(cell):
+    "Does the site hide or fold this cell?"
+    source = "".join(cell["source"])
+    head = list(takewhile(lambda line: line.startswith("#|"), source.splitlines()))
+    return cell["cell_type"] == "code" and bool({"#| hide", "#| code-fold: true"} & set(head))
+
+
+def fold(cell):
+    "The cell, folded in JupyterLab and on Colab if it is on the site, else open."
+    kept = {name: value for name, value in cell["metadata"].items() if name not in FOLDED}
+    return {**cell, "metadata": kept | (FOLDED if is_folded(cell) else {})}
+
+
 def with_cell(nb, source=CELL):
-    "The notebook, a dictionary as JSON gives it, with the cell second."
+    "The notebook, a dictionary as JSON gives it, with the cell second and what folds folded."
     cells = [cell for cell in nb["cells"] if not is_install(cell)]
     made = {"cell_type": "code", "execution_count": None, "id": "install", "outputs": []}
     made |= {"metadata": {}, "source": source.splitlines(keepends=True)}
-    return {**nb, "cells": [*cells[:1], made, *cells[1:]]}
+    return {**nb, "cells": [fold(cell) for cell in (*cells[:1], made, *cells[1:])]}
 
 
 def text_with_cell(path, source=CELL):
@@ -62,7 +80,7 @@ def main(root=ROOT):
         new = text_with_cell(path)
         if new != path.read_text(encoding="utf-8"):
             path.write_text(new, encoding="utf-8", newline="\n")
-            print(f"{path.relative_to(root).as_posix()}: its first cell installs the package")
+            print(f"{path.relative_to(root).as_posix()}: mended")
     return 0
 
 

@@ -414,6 +414,7 @@ def add_scripts(app, page, template, context, doctree):
     """html-page-context: what the button needs, on the pages that have it."""
     if app.check_here and page in PAGES:
         app.add_css_file("check.css")
+        app.add_js_file("editor.js", loading_method="defer")
         app.add_js_file("check.js", loading_method="defer")
 
 

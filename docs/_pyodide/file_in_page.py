@@ -21,11 +21,12 @@ judged = {}  # step -> the lines that it was right with
 
 
 def judge_file_in_page(source, lesson, tell):
-    """What is said of a file, as JSON: lines, how many steps are right, and of how many.
+    """What is said of a file, as JSON: lines, what the steps found, how many are right.
 
     `tell` is called before each step with its number, the number of all and its name.
     """
     from former_nb.grading import your_file
+    from former_nb.grading.ask import STEPS
     from former_nb.grading.errors import MistakeError
 
     kept = Kept()
@@ -44,10 +45,12 @@ def judge_file_in_page(source, lesson, tell):
             kept.restore()
     right = sum(verdict.problem is None for verdict in verdicts)
     lines = your_file.say_verdicts(verdicts)
+    judged_now = [v for v in verdicts if v.written and not v.waits]
     ready = [v for v in verdicts if v.lesson <= lesson]
     return json.dumps(
         {
             "lines": lines,
+            "found": [{"name": STEPS[v.name].definition, "problem": v.problem} for v in judged_now],
             "right": right,
             "all": len(verdicts),
             "good": your_file.is_right_so_far(verdicts) and all(not v.wrong for v in ready),

@@ -93,7 +93,7 @@
       storage.write(FILE, text);
       this.text = storage.works ? null : text;
     },
-    has: (text, name) => new RegExp(`^(def|class) ${name}\\b|^${name} =`, "m").test(text),
+    has: (text, name) => lineOf(text, name) > 0,
     // Add a right answer; one that is there already stays as it is. Gives a sentence.
     gather(number, source, name, called, starter) {
       if (/^\s*(from|import)\s+former_nb\b/m.test(source)) {
@@ -112,6 +112,22 @@
   };
 
   // ------------------------------------------------------------ verdicts
+
+  // The line in which code defines a name, counted from 1; 0 if it doesn't.
+  function lineOf(text, name) {
+    const start = new RegExp(`^(def|class) ${name}\\b|^${name} =`);
+    return text.split("\n").findIndex((line) => start.test(line)) + 1;
+  }
+
+  // Where a sentence about code belongs: in the line that it names, with its words, else at a definition.
+  function markOf(sentence, line) {
+    const named = sentence.match(/\bline (\d+)/);
+    if (!named) return { line, right: false, text: "" };
+    const reason = sentence.replace(/^.*?not yet: /i, "")
+      .replace(/(^|: )line \d+(, `.*?`)?: /, "$1")
+      .replace(/, in line \d+(, `[^`]*`)?/, "");
+    return { line: Number(named[1]), right: false, text: reason };
+  }
 
   // The last verdict on an exercise, kept with the answer that it is about. It holds as long as the
   // answer and the exercise with its judge are the same.
@@ -168,55 +184,8 @@
     note.textContent = `${MB(loaded)} of ${MB(total)} MB`;
   };
 
-  // A new line begins where the one before it did, and deeper after a colon.
-  function indent(event, editor) {
-    const before = editor.value.slice(0, editor.selectionStart).split("\n").pop();
-    const depth = before.match(/^ */)[0] + (before.trimEnd().endsWith(":") ? "    " : "");
-    event.preventDefault();
-    if (!document.execCommand("insertText", false, `\n${depth}`)) {
-      editor.setRangeText(`\n${depth}`, editor.selectionStart, editor.selectionEnd, "end");
-    }
-  }
-
-  // Enter begins a line; with Ctrl it checks.
-  function enter(event, editor, check) {
-    if (event.key !== "Enter" || event.isComposing) return;
-    if (event.ctrlKey || event.metaKey) {
-      event.preventDefault();
-      check();
-    } else if (!event.shiftKey && !event.altKey) indent(event, editor);
-  }
-
+  const KEYS = matchMedia("(pointer: coarse)").matches ? "" : "Ctrl+Enter checks, too. Esc and then Tab leaves the editor.";
   const PLAIN = { spellcheck: "false", autocapitalize: "off", autocomplete: "off", autocorrect: "off" };
-
-  // An editor for code: its `value`, and what it calls after a change.
-  function codeEditor(block, label, id) {
-    add(block, "label", { for: id }, label);
-    const editor = add(block, "textarea", { id, ...PLAIN });
-    const grow = () => { // as high as its lines with what wraps, and one more
-      editor.rows = Math.max(3, editor.value.split("\n").length + 1);
-      const line = parseFloat(getComputedStyle(editor).lineHeight);
-      const over = editor.scrollHeight - editor.clientHeight;
-      if (over > 0) editor.rows += Math.round(over / line) + 1;
-    };
-    addEventListener("resize", grow);
-    return {
-      get value() { return editor.value; },
-      set value(text) {
-        editor.value = text;
-        grow();
-      },
-      missing: () => null,
-      focus: () => editor.focus(),
-      listen(change, check) {
-        editor.oninput = () => {
-          change();
-          grow();
-        };
-        editor.onkeydown = (event) => enter(event, editor, check);
-      },
-    };
-  }
 
   const FUNCTIONS = /\b(exp|log|pi|sqrt)\b/;
   const COMMA = /^[-+−]?\d+(,\d+)+$/; // 1,15 or 4,160 as many write them
@@ -228,12 +197,17 @@
   const SIGNS = { "^": "**", "×": "*", "·": "*", "−": "-", "÷": "/" }; // as people write them
 
   // A field for each number of an answer. Its value is the code that an editor would hold.
-  function numberFields(block, number, names, id) {
+  function numberFields(block, number, names, id, { change, check }) {
     const fields = new Map();
     const row = add(block, "div", { class: "check-fields", role: "group", "aria-label": `Your answer to ${number}` });
     for (const name of names) {
       const label = add(row, "label", {}, names.length > 1 ? name.replaceAll("_", " ") : `Your answer to ${number}`);
-      fields.set(name, add(label, "input", { id: `${id}-${name}`, size: "12", ...PLAIN }));
+      const field = add(label, "input", { id: `${id}-${name}`, size: "12", ...PLAIN });
+      field.oninput = change;
+      field.onkeydown = (event) => {
+        if (event.key === "Enter" && !event.isComposing) check();
+      };
+      fields.set(name, field);
     }
     const typed = (field) => field.value.trim().replace(/\bmath\s*\.\s*/g, "").replace(/[\^×·−÷]/g, (sign) => SIGNS[sign]);
     const code = (name, field) => {
@@ -263,14 +237,7 @@
         return `${said} says ${text}, which Python reads as several numbers; write ${withoutComma(text)}`;
       },
       focus: () => fields.values().next().value.focus(),
-      listen(change, check) {
-        for (const field of fields.values()) {
-          field.oninput = change;
-          field.onkeydown = (event) => {
-            if (event.key === "Enter" && !event.isComposing) check();
-          };
-        }
-      },
+      mark() {}, // they have no lines
     };
   }
 
@@ -293,17 +260,23 @@
     block.setAttribute("aria-label", `Check ${number} here`);
     block.id = `answer-${number.replace(".", "-")}`;
     const names = numbersOf(starter);
-    const editor = names ? numberFields(block, number, names, id) : codeEditor(block, `Your answer to ${number}`, id);
+    const change = () => {
+      storage.write(number, editor.value);
+      showCounted();
+    };
+    const editor = names
+      ? numberFields(block, number, names, id, { change, check })
+      : courseEditor(block, { id, label: `Your answer to ${number}`, describedBy: `${id}-said ${id}-note`, change, check });
     const bar = add(block, "div", { class: "check-bar" });
     const go = add(bar, "button", { type: "button", class: "check-go" }, "check here");
     const stop = add(bar, "button", { type: "button", class: "check-stop" }, "Stop");
     const again = add(bar, "button", { type: "button" }, "Start again");
     const progress = add(bar, "progress", { "aria-label": "Python is being loaded" });
-    const note = add(bar, "span", { class: "check-note" });
-    const said = add(block, "p", { class: "check-said", role: "status" });
+    const note = add(bar, "span", { class: "check-note", id: `${id}-note` });
+    const said = add(block, "p", { class: "check-said", role: "status", id: `${id}-said` });
     const output = add(block, "pre", { class: "check-output", tabindex: "0", "aria-label": "What your answer prints" });
     const hints = add(block, "div", { class: "check-hints" });
-    const idle = names ? "Enter checks, too. 1 / 4 and 2**3 are numbers." : "Ctrl+Enter checks, too.";
+    const idle = names ? "Enter checks, too. 1 / 4 and 2**3 are numbers." : KEYS;
 
     const show = (busy) => {
       document.querySelectorAll(".check-go").forEach((button) => (button.disabled = busy));
@@ -315,6 +288,7 @@
       said.textContent = output.textContent = "";
       said.className = "check-said";
       hints.replaceChildren();
+      editor.mark([]);
     };
 
     editor.value = storage.read(number) ?? starter;
@@ -338,6 +312,11 @@
     function showVerdict(verdict) {
       said.classList.add(verdict.right ? "right" : "wrong");
       said.textContent = verdict.stopped ?? verdict.sentence;
+      if (!verdict.stopped) {
+        const [mark] = marks(verdict);
+        editor.mark([mark]);
+        said.classList.toggle("at-line", Boolean(mark.text)); // seen there, and read out here
+      }
       const given = verdict.right ? [] : verdict.hints ?? [];
       const offer = (step) => {
         if (step >= given.length) return;
@@ -354,10 +333,16 @@
       offer(0);
     }
 
+    function marks({ right, sentence }) { // at the definition that was asked for, or at the line that the sentence names
+      const lines = expression.match(/\w+/g).map((name) => lineOf(editor.value, name));
+      const line = lines.find(Boolean) ?? 1;
+      return [right ? { line, right } : markOf(sentence, line)];
+    }
+
     function check() {
       if (job) return;
       clear();
-      const missing = editor.missing();
+      const missing = names && editor.missing();
       if (missing) {
         tellVerdict({ stopped: `${number}, not yet: ${missing}.` });
         return;
@@ -389,10 +374,6 @@
       clear();
       editor.focus();
     };
-    editor.listen(() => {
-      storage.write(number, editor.value);
-      showCounted();
-    }, check);
     const last = verdicts.read(block.dataset, editor.value);
     if (last) showVerdict(last);
     counted.push({ number, block, isRight: () => verdicts.read(block.dataset, editor.value)?.right ?? false });
@@ -407,8 +388,17 @@
     const problem = obstacle();
     block.setAttribute("role", "group");
     block.setAttribute("aria-label", "Your file here");
-    add(block, "label", { for: "check-mine" }, "Your file, mine.py, kept in this browser");
-    const editor = add(block, "textarea", { id: "check-mine", ...PLAIN });
+    const editor = courseEditor(block, {
+      id: "check-mine",
+      label: "Your file, mine.py, kept in this browser",
+      describedBy: "check-mine-said check-mine-note",
+      file: true,
+      change() {
+        file.write(editor.value);
+        showHeads();
+      },
+      check,
+    });
     const steps = add(block, "div", { class: "check-steps" });
     const meter = add(steps, "meter", { min: "0", value: "0", max: "44", "aria-label": "Steps of your file that are right" });
     const count = add(steps, "span", { class: "check-note" });
@@ -421,13 +411,12 @@
     const again = add(bar, "button", { type: "button" }, "Start again");
     const save = add(bar, "button", { type: "button" }, "Download mine.py");
     const progress = add(bar, "progress", { "aria-label": "How far the check is" });
-    const note = add(bar, "span", { class: "check-note" });
-    const said = add(block, "p", { class: "check-said", role: "status" });
+    const note = add(bar, "span", { class: "check-note", id: "check-mine-note" });
+    const said = add(block, "p", { class: "check-said", role: "status", id: "check-mine-said" });
     const output = add(block, "pre", { class: "check-output", tabindex: "0", "aria-label": "What was found in your file" });
 
     const show = () => {
       editor.value = file.read() || starter;
-      editor.rows = Math.min(24, editor.value.split("\n").length + 1);
       showHeads();
     };
     const absent = () => heads.filter(([name]) => !file.has(editor.value, name));
@@ -455,12 +444,25 @@
       progress.hidden = true;
     };
 
+    // A sign at each definition that is written, and what is wrong with it; one definition may be several steps.
+    function marks({ found, problem }) {
+      if (problem) return [markOf(problem, 0)].filter(({ line }) => line);
+      const named = new Map();
+      for (const { name, problem } of found) named.set(name, named.get(name) ?? problem);
+      return [...named].map(([name, problem]) => {
+        const line = lineOf(editor.value, name);
+        const mark = problem && markOf(problem, line);
+        return problem ? { ...mark, text: mark.text || problem } : { line, right: true };
+      }).filter(({ line }) => line);
+    }
+
     function tell(verdict) {
       busy(false);
       note.textContent = "";
       const last = verdict.lines?.at(-1);
       said.className = `check-said ${verdict.good ? "right" : "wrong"}`;
       said.textContent = verdict.stopped ?? verdict.problem ?? last;
+      if (!verdict.stopped) editor.mark(marks(verdict));
       output.textContent = verdict.lines?.slice(0, -1).join("\n").trimEnd() ?? "";
       if (verdict.all) storage.write(STEPS, JSON.stringify({ right: verdict.right, all: verdict.all }));
       showCount();
@@ -471,6 +473,7 @@
       busy(true);
       said.className = "check-said";
       output.textContent = "";
+      editor.mark([]);
       said.textContent = worker ? "" : "Python is loading; the first time takes a while.";
       ask({ source: editor.value, lesson }, {
         limit: STEP_LIMIT,
@@ -506,7 +509,7 @@
       file.write([editor.value.trimEnd(), ...added.map(([, head]) => head)].join("\n\n\n") + "\n");
       show();
       note.textContent = `At its end for you to write: ${added.map(([name]) => name).join(", ")}.`;
-      editor.focus();
+      editor.goTo(lineOf(editor.value, added[0][0]));
     };
     open.onclick = () => chosen.click();
     chosen.onchange = async () => {
@@ -517,11 +520,6 @@
       else replace((await own.text()).replace(/^\ufeff/, "").replace(/\r\n?/g, "\n"), `${own.name} is open here.`);
     };
     again.onclick = () => replace(starter, "Your file begins again.");
-    editor.oninput = () => {
-      file.write(editor.value);
-      showHeads();
-    };
-    editor.onkeydown = (event) => enter(event, editor, check);
     addEventListener("storage", (event) => { // another tab has written
       if (event.key === storage.key(FILE)) show();
       if (event.key === storage.key(STEPS)) showCount();
@@ -530,7 +528,8 @@
     show();
     showCount();
     busy(false);
-    note.textContent = problem || (storage.works ? "" : "This browser keeps nothing: download your file before you leave.");
+    const local = problem && `You can write, open and download your file here. ${problem}`;
+    note.textContent = local || (storage.works ? KEYS : "This browser keeps nothing: download your file before you leave.");
   }
 
   // ------------------------------------------------------------ a rung that trains here
@@ -542,14 +541,20 @@
     if (problem) return; // the exercises of the page say why
     block.setAttribute("role", "group");
     block.setAttribute("aria-label", `Train rung ${rung} here`);
-    const editor = codeEditor(block, "The same lines, to change and to train in this page", `train-${rung}`);
+    const editor = courseEditor(block, {
+      id: `train-${rung}`,
+      label: "The same lines, to change and to train in this page",
+      describedBy: `train-${rung}-said`,
+      change: () => storage.write(kept, editor.value),
+      check: train,
+    });
     const bar = add(block, "div", { class: "check-bar" });
     const go = add(bar, "button", { type: "button", class: "check-go" }, "train here");
     const stop = add(bar, "button", { type: "button", class: "check-stop" }, "Stop");
     const again = add(bar, "button", { type: "button" }, "Start again");
     const progress = add(bar, "progress", { "aria-label": "How far the training is" });
     const note = add(bar, "span", { class: "check-note" });
-    const said = add(block, "p", { class: "check-said", role: "status" });
+    const said = add(block, "p", { class: "check-said", role: "status", id: `train-${rung}-said` });
     const output = add(block, "pre", { class: "check-output", tabindex: "0", "aria-label": "What the training prints" });
 
     const busy = (yes) => {
@@ -563,6 +568,7 @@
       if (job) return;
       busy(true);
       output.textContent = note.textContent = "";
+      editor.mark([]);
       said.className = "check-said";
       said.textContent = worker ? "" : "Python is loading; the first time takes a while.";
       ask({ page, source: editor.value, trains: true }, {
@@ -582,6 +588,7 @@
           busy(false);
           note.textContent = "";
           said.textContent = verdict.stopped ?? verdict.problem ?? "";
+          if (verdict.problem) editor.mark([markOf(verdict.problem, 1)]);
           said.className = `check-said ${verdict.stopped || verdict.problem ? "wrong" : ""}`;
           output.textContent += verdict.output ?? "";
           if (verdict.cut) output.textContent += "\n… the rest is cut.";
@@ -600,7 +607,6 @@
       output.textContent = said.textContent = "";
       editor.focus();
     };
-    editor.listen(() => storage.write(kept, editor.value), train);
     editor.value = storage.read(kept) ?? starter;
     busy(false);
     note.textContent = "Fewer and smaller steps than in the notebook, so it ends a little higher.";
