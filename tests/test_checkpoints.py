@@ -44,7 +44,6 @@ from former_nb.models.bigrams import BigramClassifier, WideClassifier
 from former_nb.models.build import language_model_parts
 from former_nb.models.config import TransformerConfig
 from former_nb.models.hub_config import HubConfig
-from former_nb.models.mixture_of_experts import MixtureLanguageModel
 from former_nb.models.pretrained import MODEL_CLASSES, Pretrained
 from former_nb.models.savable import Classifier, EncoderDecoder, LanguageModel
 from former_nb.saving.saving import load_model, save_model
@@ -863,7 +862,6 @@ MODELS = {
     "generator": lambda: LanguageModel.from_config(SMALL),
     "generator, shared heads": lambda: LanguageModel.from_config(ROTARY),
     "generator, two matrices": lambda: LanguageModel.from_config(config=APART),
-    "generator, experts": lambda: MixtureLanguageModel(SMALL, 3),
     "classifier": lambda: Classifier.from_config(SMALL, 2, embed_dropout=0.25),
     "classifier, pairs": lambda: BigramClassifier(SMALL, n_classes=2, n_bigrams=5),
     "classifier, wide": lambda: WideClassifier(SMALL, 2, n_bigrams=5, n_features=7),

@@ -18,7 +18,6 @@ from safetensors.torch import load_file, save_file
 
 import former_nb
 from former_nb.attention.fused import attention
-from former_nb.attention.since_llama import LatentAttention
 from former_nb.base.core import set_seed
 from former_nb.data import CharTokenizer, TextTokenizer, TokenizerPair, make_batches
 from former_nb.data.text import collate
@@ -381,7 +380,6 @@ test_what_people_try_gets_a_sentence = every_row(
         ("a stack of functions", lambda: STACKS["learned"](X, [attention]), *SWAPPED[:2], "list"),
         ("a block", lambda: STACKS["learned"].blocks[0](X, attention), *SWAPPED),
         ("a memory", lambda: CrossAttention(16, 2)(X, X, attention), *SWAPPED),
-        ("a latent", lambda: LatentAttention(16, 2, 4, 2)(X, attention), *SWAPPED),
         ("lesson 12", lambda: modern_decoder(9, 16, 2, 1, 1, 8)(ROWS, MASK), *WRONG),
         ("a text", lambda: former_nb.generate(MODEL, "ROMEO:", 3), *TEXT),
         ("texts", lambda: generate(MODEL, ["ROMEO:"], 3), *TEXT),

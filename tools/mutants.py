@@ -234,12 +234,6 @@ MUTANTS = [  # a file of former_nb, what is there, what is put in its place, the
     ),
     # ---- data
     ("data/batches.py", 'f"{self.seed} {self.epoch}"', 'f"{self.seed}"', "batches"),
-    (
-        "models/packing.py",
-        "key=lambda i: (tgt[i], src[i])",
-        "key=lambda i: tgt[i]",
-        "packing",
-    ),
     ("data/subwords.py", "best = min(tied", "best = max(tied", "subwords"),
     (
         "data/subwords.py",

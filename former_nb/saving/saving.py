@@ -36,7 +36,6 @@ from ..models import (  # noqa: F401
     classifier,
     encoder_decoder,
     language_model,
-    mixture_of_experts,
 )
 from ..models.masked_language import MaskedLanguageModel
 from ..models.pretrained import (
