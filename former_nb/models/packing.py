@@ -15,7 +15,7 @@ from .encoder_decoder import Decoder
 from .layers import Stack
 from .parts import ReadMemory
 
-__all__ = ["PackedRows", "encode_packed", "decode_packed", "packed"]
+__all__ = ["packed"]
 
 
 class PackedRows:
