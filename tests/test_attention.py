@@ -30,7 +30,6 @@ from former_nb.inspection.recording import Recorder, record_attention
 from former_nb.models.build import build_block
 from former_nb.models.config import TransformerConfig
 from former_nb.models.encoder_decoder import CrossAttention
-from former_nb.models.hub_config import HubConfig
 from former_nb.models.modern_decoder import GroupedQueryAttention
 from former_nb.models.savable import LanguageModel
 
@@ -614,7 +613,9 @@ def test_the_layer_equals_its_heads_one_by_one(kind):
 
 def test_wide_heads_work_inside_a_block():
     torch.manual_seed(0)
-    block = build_block(HubConfig(vocab_size=7, max_len=9, d_model=12, n_heads=3, d_k=12)).eval()
+    block = build_block(
+        TransformerConfig(vocab_size=7, max_len=9, d_model=12, n_heads=3, d_k=12)
+    ).eval()
     x = numbers(2, 5, 12)
     whole, cache = block(x, is_causal=True), LayerCache()
     pieces = [block(x[:, i : i + 1], attend=cache, is_causal=True) for i in range(5)]

@@ -29,7 +29,6 @@ from former_nb.models.bart import BartEncoderDecoder
 from former_nb.models.choices import POSITIONS
 from former_nb.models.config import TransformerConfig
 from former_nb.models.fine_tuning import add_low_rank
-from former_nb.models.hub_config import HubConfig
 from former_nb.models.layers import Embedding, Stack, make_block
 from former_nb.models.modern_decoder import modern_decoder
 from former_nb.models.savable import EncoderDecoder, LanguageModel, make_model
@@ -40,8 +39,8 @@ GREEDY = Sampling(temperature=0)
 FREE = dict(eos_token_ids=None, suppress_tokens=())
 
 
-def language_model(make=TransformerConfig, **choices):
-    return loud(LanguageModel.from_config(make(30, 40, **(SIZES | choices))))
+def language_model(**choices):
+    return loud(LanguageModel.from_config(TransformerConfig(30, 40, **(SIZES | choices))))
 
 
 def draw(B, T, seed=0):
@@ -99,7 +98,7 @@ def test_logits_are_those_of_the_modules(positions, norm_first, n_kv_heads):
     dict(positions="rotary", d_k=12, rope_scaling=dict(rope_type="linear", factor=2.0)),
 ])  # fmt: skip
 def test_what_hub_models_choose(choices):
-    check_equal(language_model(HubConfig, **choices), KVCache(3))
+    check_equal(language_model(**choices), KVCache(3))
 
 
 def test_the_decoder_of_lesson_12():
@@ -132,7 +131,7 @@ def test_a_decoder_with_its_memory(kind):
         model = loud(make_model(30, max_len=40, **SIZES))
     elif kind == "bart":
         rare = dict(embed_norm=True, logits_bias=True, norm_first=False)
-        model = loud(BartEncoderDecoder(HubConfig(30, 40, **SIZES, **rare)))
+        model = loud(BartEncoderDecoder(TransformerConfig(30, 40, **SIZES, **rare)))
     else:
         choices = {"plain": {}, "wide": dict(d_k=12)}.get(kind, dict(positions=kind))
         model = loud(EncoderDecoder.from_config(TransformerConfig(30, 40, **SIZES, **choices)))

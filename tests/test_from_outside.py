@@ -30,7 +30,6 @@ from former_nb.inspection.viewer import view
 from former_nb.models.build import build_stack
 from former_nb.models.config import TransformerConfig
 from former_nb.models.encoder_decoder import CrossAttention
-from former_nb.models.hub_config import HubConfig
 from former_nb.models.modern_decoder import modern_decoder
 from former_nb.models.savable import LanguageModel, make_model
 from former_nb.saving.hugging_face import from_hugging_face, to_hugging_face
@@ -304,9 +303,8 @@ def test_their_trainer_trains_saves_and_goes_on(tmp_path):
     assert torch.equal(logits(load_model(tmp_path / "ours").model), logits(again))
 
 
-@pytest.mark.parametrize("kind", [TransformerConfig, HubConfig])
-def test_a_configuration_that_is_set_says_what_to_do(kind):
-    config = kind(7, 8)
+def test_a_configuration_that_is_set_says_what_to_do():
+    config = TransformerConfig(7, 8)
     with pytest.raises(FrozenInstanceError, match="use_cache: .*ForTrainer.*got False"):
         config.use_cache = False
     assert copy.deepcopy(config) == replace(config) == pickle.loads(pickle.dumps(config)) == config
@@ -405,7 +403,7 @@ test_what_people_try_gets_a_sentence = every_row(
 @pytest.fixture
 def llama(tmp_path):
     "A folder as Hugging Face writes it, without a tokenizer."
-    config = HubConfig(
+    config = TransformerConfig(
         7, 8, 16, 2, 1, 16, positions="rotary", activation="swiglu", norm="rms", bias="none"
     )
     to_hugging_face(LanguageModel.from_config(config), tmp_path / "llama")

@@ -242,7 +242,6 @@ PROMISED = {  # why it is offered -> what nothing here imports but its own page 
     "the third pattern, beside windows and documents": "attention.mask_patterns.prefix_mask",
     "real weights, as a milestone tells to fetch them": "saving.hub_files.fetch_model "
     "saving.hub_files.SMOLLM2",
-    "Llama 3's rule, for a `ScaledRotary` of one's own": "models.hub_config.scale_frequencies",
     "byte pairs as derived, without a library": "data.subwords.train_bpe data.subwords.apply_bpe "
     "data.subwords.count_words",
     "a way out, to other programs": "saving.saving.to_onnx training.trainer.ForTrainer "

@@ -9,7 +9,7 @@ knows what is entered.
 
 A model that is learning differences of low rank is written as an ordinary one, with the differences
 merged. On a head that shares its weight with the embedding, a difference makes two weights of one,
-and the model is saved where its configuration says so, by `tied_head=False` of a `HubConfig`.
+and the model is saved where its configuration says so, by `tied_head=False`.
 """
 
 import copy
@@ -39,7 +39,6 @@ from ..data.tokens import TextTokenizer, both_sides, check_tokenizer
 from .build import PARTS
 from .config import SIZES, TransformerConfig
 from .fine_tuning import merge_low_rank
-from .hub_config import HubConfig, as_hub_config, make_config
 from .initialization import NoRandomWeights
 
 with warnings.catch_warnings():  # it imports tqdm.auto, which warns without ipywidgets
@@ -101,7 +100,7 @@ def plain_weights(
 def _as_json(value):
     "A configuration as a dict, and any other argument as it is."
     if isinstance(value, TransformerConfig):
-        return asdict(as_hub_config(value))
+        return asdict(value)
     return value
 
 
@@ -357,7 +356,7 @@ def _refuse_untied(model, again):
             continue
         expected = f"one weight for {first} and {name}"
         if not hasattr(model, "tgt_embed"):
-            expected += ", or a `HubConfig` with tied_head=False"
+            expected += ", or tied_head=False"
         raise ValueError(f"model.config: expected {expected}, got two that differ")
 
 
@@ -380,7 +379,7 @@ def build_model(
 ) -> Any:  # a model without its weights
     "Raises `ValueError` or `TypeError` if it can't be built."
     names = _saved_names(cls)
-    fields = list(HubConfig.__dataclass_fields__) if "config" in names else []
+    fields = list(TransformerConfig.__dataclass_fields__) if "config" in names else []
     arguments = {name: saved[name] for name in names if name in saved and name != "config"}
     check_keys(CONFIG, saved, ["architectures", *fields, *(n for n in names if n != "config")])
     if not fields:
@@ -390,7 +389,7 @@ def build_model(
     for name in ("config", "tgt_config"):
         if arguments.get(name) is not None:
             check_keys(name, arguments[name], fields)
-            arguments[name] = make_config(arguments[name])
+            arguments[name] = TransformerConfig(**arguments[name])
             check_memory(arguments[name])
     with torch.random.fork_rng(devices=[]), NoRandomWeights():
         return cls.from_config(**arguments)
