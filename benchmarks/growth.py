@@ -102,7 +102,6 @@ BERT = """
 from pathlib import Path
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
 from former_nb.models.bert import BertClassifier
-from former_nb.models.hub_config import HubConfig
 from former_nb.saving.hugging_face import to_hugging_face
 words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", *"abcdefghijklmnopqrstuvwxyzäöüß"]
 words += ["##" + letter for letter in words[4:]]
@@ -111,7 +110,7 @@ tokenizer.normalizer = normalizers.Lowercase()
 tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
 tokenizer.post_processor = processors.BertProcessing(("[SEP]", 3), ("[CLS]", 2))
 sizes = dict(d_model=128, n_heads=4, n_layers=4, d_ff=512, norm_first=False)
-config = HubConfig(len(words), 128, **sizes, tied_head=True)
+config = TransformerConfig(len(words), 128, **sizes, tied_head=True)
 model = BertClassifier(config, 2, n_segments=2)
 to_hugging_face(model, {folder!r})
 tokenizer.save(str(Path({folder!r}, "tokenizer.json")))

@@ -24,14 +24,12 @@ MODULES = {
     "data_sets": "data.data_sets",
     "data.kept_tokens": "data.long_text_data",
     "encoder_decoder": "models.encoder_decoder",
-    "equivalent_forms": "attention.equivalent_forms",
     "files": "base.files",
     "generator": "models.language_model",
     "guards": "base.guards",
     "labels": "decoding.classification",
     "leaks": "inspection.leaks",
     "long_texts": "data.long_texts",
-    "mask_formats": "attention.mask_formats",
     "mask_patterns": "attention.mask_patterns",
     "masked_language": "models.masked_language",
     "masks": "attention.masks",
@@ -59,7 +57,6 @@ MODULES = {
     "translation": "inspection.translation",
     "two_stacks": "models.two_stacks",
     # from 0.2 to 0.3
-    "attention.additive": "attention.equivalent_forms",
     "attention.grouped_query": "models.layers",
     "data.subword_dropout": "data.subwords",
     "inspection.attention_maps": "inspection.recording",
@@ -77,6 +74,25 @@ MODULES = {
     "models.block": "models.layers",
     "models.generator": "models.language_model",
     "models.stack": "models.post_norm",
+}
+
+# A module or a name that only a page has today -> the page, which defines it.
+PAGES = {
+    "equivalent_forms": "deeper/03_attention_variants",
+    "mask_formats": "deeper/04_mask_patterns",
+    "attention.additive": "deeper/03_attention_variants",
+    "attention.equivalent_forms": "deeper/03_attention_variants",
+    "attention.mask_formats": "deeper/04_mask_patterns",
+    "attention.since_llama": "deeper/12_since_llama",
+    "attention.AdditiveAttention": "deeper/03_attention_variants",
+    "attention.GatedAttention": "deeper/12_since_llama",
+    "attention.LatentAttention": "deeper/12_since_llama",
+    "attention.QKNorm": "deeper/12_since_llama",
+    "attention.Sink": "deeper/12_since_llama",
+    "models.mixture_of_experts": "deeper/12_mixture_of_experts",
+    "models.MixtureLanguageModel": "deeper/12_mixture_of_experts",
+    "models.MixtureOfExperts": "deeper/12_mixture_of_experts",
+    "models.with_balance": "deeper/12_mixture_of_experts",
 }
 
 GENERATE = "from former_nb import generate; "
@@ -129,11 +145,6 @@ NAMES = {
     "attention.positions.positions_of": "model(tokens, positions=cache.positions(T))",
     "attention.relative_positions.InterleavedRotary": "from former_nb.attention import Rotary",
     "attention.relative_positions.rotary_layout": "",
-    "attention.equivalent_forms.multi_head_folded": "",
-    "attention.equivalent_forms.multi_head_token_by_token": "",
-    "attention.equivalent_forms.self_attention_einops": "",
-    "attention.since_llama.soft_cap": "",
-    "attention.since_llama.capped_attention": "",
     "base.check": "from former_nb import check",
     "base.hint": "from former_nb import hint",
     "base.core.FixedTable": "",
@@ -153,6 +164,7 @@ NAMES = {
     "data.subwords.bleu_counts": "from former_nb.inspection.translation import bleu_counts",
     "data.subwords.bleu_from_counts": "from former_nb.inspection.translation import "
     "bleu_from_counts",
+    "models.packed": "from former_nb.models.packing import packed",
     "models.ModernBlock": BLOCK,
     "models.ModernDecoder": MODERN,
     "models.modern_decoder.ModernBlock": BLOCK,
@@ -160,6 +172,9 @@ NAMES = {
     "models.encoder_decoder.make_model": "from former_nb.models.savable import make_model",
     "models.config.init_weights": "from former_nb.models.initialization import init_weights",
     "models.config.NORMS": "",
+    "models.hub_config.HubConfig": "from former_nb import TransformerConfig",
+    "models.hub_config.as_hub_config": "",
+    "models.hub_config.make_config": "",
     "models.config.swiglu": MODELS + "SwiGLU",
     "models.two_stacks.CrossAttentionCache": "model.decoder.project(memory)",
     "inspection.assert_no_noise_leak": NOISE,
@@ -205,6 +220,10 @@ def instead(
     path = old.partition(".")[2]
     if path in MODULES:
         return f"{old}: expected its name of today, got an old one; write former_nb.{MODULES[path]}"
+    if path in PAGES:
+        return (
+            f"{old}: expected a name of today, got what only a page has; copy it from {PAGES[path]}"
+        )
     if path not in NAMES:
         return None
     name = old.rpartition(".")[2]
@@ -239,7 +258,7 @@ class OldModules(MetaPathFinder):
     def find_spec(self, fullname, path=None, target=None):
         "No module is ever found here: `ModuleNotFoundError` for an old one, None for all others."
         package, _, module = fullname.partition(".")
-        if package == __package__ and module in MODULES:
+        if package == __package__ and module in MODULES | PAGES:
             raise ModuleNotFoundError(instead(fullname), name=fullname)
 
 

@@ -16,13 +16,6 @@ from former_nb.attention.mask_patterns import masked_attention
 from former_nb.attention.masks import padding_mask
 from former_nb.attention.multi_head import MultiHeadAttention
 from former_nb.attention.relative_positions import ALiBi
-from former_nb.attention.since_llama import (
-    GatedAttention,
-    LatentAttention,
-    PartialRotary,
-    Sink,
-    WrappedAttention,
-)
 from former_nb.base.core import set_seed
 from former_nb.decoding.caches import KVCache, LayerCache
 from former_nb.inspection.ablation import (
@@ -39,7 +32,6 @@ from former_nb.inspection.recording import (
     wrap_innermost,
 )
 from former_nb.models.config import TransformerConfig
-from former_nb.models.packing import packed
 from former_nb.models.savable import Classifier, EncoderDecoder, LanguageModel
 from former_nb.models.two_stacks import attend_beams
 
@@ -140,38 +132,6 @@ def test_any_model_is_recorded_and_stays_what_it_was(case):
     assert kinds == ({"encoder", "decoder", "cross"} if two else {"self"})
 
 
-def test_rows_that_lie_end_to_end_in_training_are_recorded_as_a_rectangle():
-    model = ours(Classifier, n_layers=1, dropout=0.0).train()
-    with record_attention(model) as plain:
-        wanted = model(PADDED)
-    with packed(model), record_attention(model) as weights:
-        assert_close(model(PADDED), wanted, **NEAR)
-    for name, w in weights.items():
-        assert w.shape == (2, 4, 6, 6)
-        assert_close(w[0], plain[name][0], **NEAR)
-        assert_close(w[1, :, :4], plain[name][1, :, :4], **NEAR)
-    translator, tgt = ours(EncoderDecoder, dropout=0.0).train(), PADDED[:, :4]
-    with record_attention(translator) as plain:
-        wanted = translator(PADDED, tgt)
-    with packed(translator) as ask, record_attention(translator) as weights:
-        targets = torch.tensor([[3, 9, 4, 2], [2, 7, -100, -100]])
-        ask(targets)
-        assert_close(translator(PADDED, tgt), wanted[targets != -100], **NEAR)
-    assert {name: w.shape for name, w in weights.items()} == {n: w.shape for n, w in plain.items()}
-    assert all(torch.equal(w, plain[name]) for name, w in weights.items())
-
-
-def test_heads_are_changed_in_packed_rows_as_in_padded_ones():
-    model = ours(Classifier, dropout=0.0).train()
-    with ablate_heads(model, [("self", 2, 2)], mean=True), record_heads(model) as heads:
-        wanted = model(PADDED)
-    with packed(model), ablate_heads(model, [("self", 2, 2)], mean=True):
-        with record_heads(model) as others:
-            assert_close(model(PADDED), wanted, **NEAR)
-    assert all(torch.equal(z, others[head]) for head, z in heads.items())
-    assert (model(PADDED) - wanted).abs().max() > 0.01
-
-
 # ---- a recorder is an attend
 
 
@@ -222,37 +182,6 @@ def weights_of(layer, x, **how):
         layer(x, is_causal=True, **how)
     [w] = weights.values()
     return w
-
-
-def test_gates_change_no_weights_inside_of_positions_and_a_cache():
-    set_seed(0)
-    layer, x = MultiHeadAttention(24, 4), torch.randn(2, 5, 24)
-    gated = GatedAttention(layer)
-    for positions in (Rotary(6), ALiBi(4)):
-        for inner in (lambda: attention, LayerCache):
-            plain = weights_of(layer, x, attend=positions(inner(), torch.arange(5)))
-            found = weights_of(gated, x, attend=positions(inner(), torch.arange(5)))
-            assert_close(found, plain)
-
-
-def test_features_that_only_turn_belong_to_no_head_of_their_own():
-    layer, x = LatentAttention(24, 4, 10, 2), torch.randn(2, 5, 24)
-    assert [found.n_heads for found in find_attention(layer)] == [4]
-    found = weights_of(layer, x, attend=PartialRotary(12, 2)(attention, torch.arange(5)))
-    assert found.shape == (2, 4, 5, 5)
-
-
-def test_a_sink_has_no_column_and_takes_its_weight_with_it():
-    set_seed(0)
-    layer, x, sink = MultiHeadAttention(24, 4), torch.randn(1, 5, 24), Sink(4)
-    wrapped = WrappedAttention(layer, sink)
-    inside = Rotary(6)(LayerCache(attend=partial(sink, attention)), torch.arange(5))
-    for found in (weights_of(wrapped, x), weights_of(layer, x, attend=inside)):
-        assert found.shape == (1, 4, 5, 5)
-        assert (found.sum(-1) < 0.99).all()
-    plain = weights_of(layer, x)
-    found = weights_of(wrapped, x)
-    assert_close(found / found.sum(-1, keepdim=True), plain)
 
 
 def test_another_function_is_recorded():

@@ -25,11 +25,6 @@ from torch import nn
 
 from former_nb.attention.angle_tables import Rotary, rotary_frequencies, rotary_table
 from former_nb.attention.dot_product import AttentionHead, attention_loops
-from former_nb.attention.equivalent_forms import (
-    Cost,
-    GrowingCache,
-    count_cost,
-)
 from former_nb.attention.fused import (
     attention,
     attention_weights,
@@ -69,6 +64,7 @@ from former_nb.base.guards import (
     check_that,
     check_type,
 )
+from former_nb.decoding.caches import LayerCache
 from former_nb.inspection.recording import record_attention
 from former_nb.models.modern_decoder import GroupedQueryAttention
 from former_nb.models.parts import CrossAttention
@@ -141,7 +137,7 @@ def theirs(**kwargs):
 
 
 def cached(layer, x, batch):
-    cache = GrowingCache()
+    cache = LayerCache()
     layer(n(batch, 2, 12), attend=cache)
     return layer(x, attend=cache)
 
@@ -389,9 +385,9 @@ TABLE = {
         (
             "a cache of another batch",
             lambda: cached(LAYER, X, 3),
-            RuntimeError,
-            "",
-            "Sizes of tensors",
+            ValueError,
+            "tokens",
+            "2",
         ),
         ("heads", lambda: MultiHeadAttention(12, 5), ValueError, "d_model", "12"),
         *counts("n_heads", lambda value: MultiHeadAttention(12, value)),
@@ -439,14 +435,6 @@ TABLE = {
         ("grouped heads", lambda: mha_to_torch(GROUPED), ValueError, "ours"),
         ("wide", lambda: mha_to_torch(GroupedQueryAttention(12, 3, d_k=5)), ValueError, "ours"),
         ("torch's layer", lambda: mha_to_torch(theirs()), TypeError, "ours"),
-    ],
-    "GrowingCache": [
-        ("T = 0", lambda: GrowingCache()(*[n(2, 3, 0, 4)] * 3), shape(2, 3, 0, 4)),
-    ],
-    "count_cost": [
-        ("a function that fails", lambda: count_cost(LAYER, n(5, 12)), ValueError, "x"),
-        ("no work", lambda: count_cost(lambda: None), lambda cost: cost == Cost(0, 0, 0)),
-        ("T = 0", lambda: count_cost(LAYER, n(2, 0, 12)), lambda cost: cost.flops < 10),
     ],
     "LearnedPositions": positions(LearnedPositions),
     "SinusoidalPositions": positions(SinusoidalPositions),

@@ -43,8 +43,6 @@ from former_nb.models.bert import BertClassifier
 from former_nb.models.bigrams import BigramClassifier, WideClassifier
 from former_nb.models.build import language_model_parts
 from former_nb.models.config import TransformerConfig
-from former_nb.models.hub_config import HubConfig
-from former_nb.models.mixture_of_experts import MixtureLanguageModel
 from former_nb.models.pretrained import MODEL_CLASSES, Pretrained
 from former_nb.models.savable import Classifier, EncoderDecoder, LanguageModel
 from former_nb.saving.saving import load_model, save_model
@@ -354,7 +352,6 @@ import resource, sys, torch
 from former_nb.base.checkpoints import read_checkpoint, write_checkpoint
 from former_nb.models.config import TransformerConfig
 from former_nb.models.savable import LanguageModel
-from former_nb.models.hub_config import HubConfig
 folder = sys.argv[1]
 config = TransformerConfig(vocab_size=50, max_len=8, d_model=64, n_heads=2, n_layers=1, d_ff=64)
 model = LanguageModel.from_config(config)
@@ -851,19 +848,18 @@ def test_what_cannot_be_a_pair_is_refused(kept, tmp_path):
 
 LETTERS = CharTokenizer("abcd")  # 8 tokens
 SMALL = TransformerConfig(LETTERS.vocab_size, 9, 8, 2, 1, d_ff=8, dropout=0.0)
-ROTARY = HubConfig(
+ROTARY = TransformerConfig(
     8, 9, 8, 4, 1, d_ff=8, dropout=0.0, positions="rotary", n_kv_heads=2, norm="rms", bias="none"
 )
-APART = HubConfig(8, 9, 8, 2, 1, d_ff=8, tied_head=False, positions="alibi")
+APART = TransformerConfig(8, 9, 8, 2, 1, d_ff=8, tied_head=False, positions="alibi")
 WIDER = TransformerConfig(11, 7, 8, 4, 2, d_ff=8, positions="sinusoidal")
-BART = HubConfig(
+BART = TransformerConfig(
     8, 9, 8, 2, 1, d_ff=8, norm_first=False, embed_norm=True, logits_bias=True, pad_token_id=3
 )
 MODELS = {
     "generator": lambda: LanguageModel.from_config(SMALL),
     "generator, shared heads": lambda: LanguageModel.from_config(ROTARY),
     "generator, two matrices": lambda: LanguageModel.from_config(config=APART),
-    "generator, experts": lambda: MixtureLanguageModel(SMALL, 3),
     "classifier": lambda: Classifier.from_config(SMALL, 2, embed_dropout=0.25),
     "classifier, pairs": lambda: BigramClassifier(SMALL, n_classes=2, n_bigrams=5),
     "classifier, wide": lambda: WideClassifier(SMALL, 2, n_bigrams=5, n_features=7),

@@ -1,7 +1,6 @@
 """`classifier` keeps its word: padding changes nothing, and the model is PyTorch's with our
 pool."""
 
-import json
 import math
 import warnings
 from dataclasses import replace
@@ -227,18 +226,6 @@ def test_pairs_of_frequent_tokens_are_spread():
     for spread in (True, False):
         vectors = number_pairs(pairs, 50_000, spread)
         assert 0 <= vectors.min() and vectors.max() < 50_000
-
-
-def test_a_folder_that_says_nothing_has_pairs_as_version_0_2(tmp_path):
-    old = BigramClassifier(CONFIG, 2, n_bigrams=50, spread=False).eval()
-    nn.init.normal_(old.embed.bigrams.weight)
-    nn.init.normal_(old.head.weight)
-    old.save_pretrained(tmp_path)
-    file = tmp_path / "config.json"
-    saved = json.loads(file.read_text("utf-8"))
-    assert saved.pop("spread") is False
-    file.write_text(json.dumps(saved), encoding="utf-8")
-    assert torch.equal(BigramClassifier.from_pretrained(tmp_path)(tokens([9])), old(tokens([9])))
 
 
 def test_a_resumed_run_ends_alike(tmp_path):

@@ -17,7 +17,6 @@ from former_nb.attention.multi_head import MultiHeadAttention
 from former_nb.base.ranges import TRAINING, Range
 from former_nb.decoding.decode_step import gated
 from former_nb.decoding.sampling import SETTINGS
-from former_nb.models import hub_config
 from former_nb.models.build import (
     build_attention,
     build_decoder,
@@ -29,16 +28,17 @@ from former_nb.models.build import (
 from former_nb.models.choices import ACTIVATIONS, MODEL, POSITIONS
 from former_nb.models.config import (
     BIASES,
+    RARE,
     TransformerConfig,
 )
-from former_nb.models.hub_config import HubConfig, as_hub_config, make_config, scale_frequencies
+from former_nb.models.hub_config import scale_frequencies
 from former_nb.models.initialization import init_weights
 from former_nb.models.modern_decoder import GroupedQueryAttention
 from former_nb.models.pretrained import check_memory
 from former_nb.models.savable import EncoderDecoder, LanguageModel
 
 SIZES = dict(vocab_size=11, max_len=9, d_model=12, n_heads=3, n_layers=2, d_ff=20, dropout=0.0)
-CONFIG, HUB = TransformerConfig(**SIZES), HubConfig(**SIZES)
+CONFIG = TransformerConfig(**SIZES)
 JSON = settings(max_examples=30, deadline=None, database=None, derandomize=True)
 WRONG = [None, True, 0, -1, 2.5, "3", "", [], {}, [4], float("nan"), float("inf"), "Learned"]
 FINE = {"n_kv_heads": [None], "dropout": [0], "norm_first": [True]}  # of those, what is allowed
@@ -52,7 +52,7 @@ KINDS = (ValueError, TypeError)
 def configs(draw):
     g, ratio, half = (draw(st.integers(1, 3)) for _ in range(3))
     h, whole = g * ratio, st.integers(1, 40)
-    return HubConfig(
+    return TransformerConfig(
         vocab_size=draw(whole),
         max_len=draw(whole),
         d_model=2 * half * h,
@@ -78,11 +78,11 @@ def configs(draw):
 @given(configs())
 def test_a_configuration_comes_back_from_json(config):
     text = config.to_json()
-    back = HubConfig.from_json(text)
+    back = TransformerConfig.from_json(text)
     assert back == config and back.to_json() == text
     assert list(map(type, asdict(back).values())) == list(map(type, asdict(config).values()))
-    assert set(json.loads(text)) == {field.name for field in fields(HubConfig)}
-    assert as_hub_config(make_config(json.loads(text))) == config
+    assert set(json.loads(text)) == {field.name for field in fields(TransformerConfig)}
+    assert TransformerConfig(**json.loads(text)) == config
 
 
 @JSON
@@ -93,7 +93,7 @@ def test_what_is_no_configuration_is_refused(config, data):
     name = data.draw(st.sampled_from(list(values)))
     fine = FINE.get(name, [])
     wrong = data.draw(st.sampled_from([v for v in WRONG if not any(v is f for f in fine)]))
-    refuses(lambda: HubConfig.from_json(json.dumps(values | {name: wrong})), KINDS, name)
+    refuses(lambda: TransformerConfig.from_json(json.dumps(values | {name: wrong})), KINDS, name)
     refuses(lambda: replace(config, **{name: wrong}), KINDS, name)
     needed = data.draw(st.sampled_from(["vocab_size", "max_len"]))
     for bad in (
@@ -101,10 +101,9 @@ def test_what_is_no_configuration_is_refused(config, data):
         json.dumps(values | {name + "_": 1}),
         json.dumps({key: value for key, value in values.items() if key != needed}),
     ):
-        refuses(lambda: HubConfig.from_json(bad), ValueError, "text")
+        refuses(lambda: TransformerConfig.from_json(bad), ValueError, "text")
     least = {key: values[key] for key in ("vocab_size", "max_len")}
-    for kind in (HubConfig, TransformerConfig):
-        assert kind.from_json(json.dumps(least)).d_model == 64  # the others have defaults
+    assert TransformerConfig.from_json(json.dumps(least)).d_model == 64  # the others have defaults
 
 
 @pytest.mark.parametrize(
@@ -136,26 +135,6 @@ def test_a_model_that_memory_cannot_hold_is_refused_before_any_is_taken():
         check_memory(replace(CONFIG, **wide))
         with pytest.raises(ValueError, match="^vocab_size = .*: expected at most .* GB of this"):
             LanguageModel.from_config(config)
-
-
-def test_the_lessons_have_thirteen_fields_and_a_file_has_all():
-    assert len(fields(TransformerConfig)) == 13
-    with pytest.raises(TypeError, match="tied_head"):
-        TransformerConfig(11, 9, tied_head=False)
-    assert make_config(asdict(HUB)) == CONFIG and type(make_config(asdict(HUB))) is not HubConfig
-    assert as_hub_config(CONFIG) == HUB and as_hub_config(HUB) is HUB
-    untied = make_config(asdict(HUB) | dict(tied_head=False))
-    assert type(untied) is HubConfig and untied == replace(HUB, tied_head=False)
-    for name in (
-        "d_k",
-        "bias",
-        "tied_head",
-        "pad_token_id",
-        "norm_eps",
-        "rope_base",
-        "n_parameters",
-    ):
-        assert getattr(CONFIG, name) == getattr(HUB, name), name
 
 
 def test_positions_act_where_they_belong_and_a_configuration_does_not_change():
@@ -220,7 +199,7 @@ def test_weights_start_in_embeddings_and_layers_without_a_bias_too():
 )
 @pytest.mark.parametrize("cross", [False, True])
 def test_only_named_layers_have_a_bias(bias, with_one, cross):
-    stack = (build_decoder if cross else build_stack)(replace(HUB, bias=bias))
+    stack = (build_decoder if cross else build_stack)(replace(CONFIG, bias=bias))
     layers = [(n, m) for n, m in stack.named_modules() if isinstance(m, nn.Linear)]
     assert {n.split(".")[-1] for n, m in layers if m.bias is not None} == with_one
     x = torch.randn(2, 4, 12)
@@ -228,21 +207,21 @@ def test_only_named_layers_have_a_bias(bias, with_one, cross):
 
 
 def test_heads_have_the_number_and_the_width_asked_for():
-    layer = build_attention(replace(HUB, d_k=5, n_kv_heads=1))
+    layer = build_attention(replace(CONFIG, d_k=5, n_kv_heads=1))
     shapes = {name: tuple(part.weight.shape) for name, part in layer.named_children()}
     keys = dict.fromkeys(["w_k", "w_v"], (5, 12))
     assert shapes == {"w_q": (3 * 5, 12), **keys, "w_o": (12, 3 * 5)}
     for changes in (dict(d_k=5), dict(n_kv_heads=1)):
-        config = replace(HUB, **changes)
+        config = replace(CONFIG, **changes)
         assert type(build_attention(config)) is GroupedQueryAttention
         assert build_stack(config)(torch.randn(2, 4, 12)).shape == (2, 4, 12)
-    for config in (CONFIG, HUB):
+    for config in (CONFIG, CONFIG):
         assert type(build_attention(config)) is MultiHeadAttention
 
 
 def test_a_norm_has_the_eps_asked_for():
     for norm in MODEL["norm"]:
-        stack = build_stack(replace(HUB, norm=norm, norm_eps=1e-3))
+        stack = build_stack(replace(CONFIG, norm=norm, norm_eps=1e-3))
         assert {m.eps for m in stack.modules() if hasattr(m, "eps")} == {1e-3}
 
 
@@ -256,7 +235,9 @@ def test_frequencies_are_slowed_as_llama_3_does():
     assert_close(1 / factor, torch.tensor([1 / 8, 1 / 8, 0.5 + 0.5 / 8, 1, 1]).double())
     assert_close(scale_frequencies(frequency, dict(rope_type="linear", factor=2)), frequency / 2)
     plain, slow = (
-        build_positions(replace(HUB, positions="rotary", d_k=4, rope_scaling=scaling), "attention")
+        build_positions(
+            replace(CONFIG, positions="rotary", d_k=4, rope_scaling=scaling), "attention"
+        )
         for scaling in (None, dict(rope_type="linear", factor=2.0))
     )
     fast, slow_rows = plain.rows(torch.arange(1, 5), CPU), slow.rows(torch.arange(2, 9, 2), CPU)
@@ -266,7 +247,7 @@ def test_frequencies_are_slowed_as_llama_3_does():
 
 # ---------------------------------------------------------------- ranges
 
-TABLES = {"model": MODEL, "training": TRAINING, "sampling": SETTINGS, "hub": hub_config.RULES}
+TABLES = {"model": MODEL, "training": TRAINING, "sampling": SETTINGS, "rare": RARE}
 RANGES = {
     f"{table}: {name}": (name, rule)
     for table, rules in TABLES.items()

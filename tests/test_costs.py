@@ -18,7 +18,6 @@ from former_nb.attention import fused
 from former_nb.base.core import set_seed
 from former_nb.models.build import build_stack
 from former_nb.models.config import TransformerConfig
-from former_nb.models.hub_config import HubConfig
 from former_nb.models.savable import Classifier, EncoderDecoder, LanguageModel
 from former_nb.training.costs import activation_bytes, training_cost
 from former_nb.training.fitting import fit
@@ -144,7 +143,7 @@ FORMS += [
 @pytest.mark.parametrize("bf16", [False, True])
 def test_the_formula_of_activations_is_what_autograd_keeps(form, bf16, monkeypatch):
     sizes = dict(d_model=32, n_heads=4, n_layers=3, d_ff=80, dropout=0.0) | form
-    config = HubConfig(50, 64, **sizes)
+    config = TransformerConfig(50, 64, **sizes)
     stack, x = build_stack(config).train(), torch.randn(3, 48, config.d_model, requires_grad=True)
     last = kept_for_backward(stack.norm, lambda: stack.norm(x))  # beside the blocks
     with torch.autocast("cpu", torch.bfloat16, enabled=bf16):
@@ -195,7 +194,6 @@ import resource, sys, torch
 from accelerate import Accelerator
 from former_nb.models.config import TransformerConfig
 from former_nb.models.savable import LanguageModel
-from former_nb.models.hub_config import HubConfig
 from former_nb.training.optimization import make_optimizers
 from former_nb.training.training import train_step
 

@@ -35,7 +35,6 @@ from former_nb.models.bart import BartEncoderDecoder
 from former_nb.models.choices import ACTIVATIONS, POSITIONS, find_part
 from former_nb.models.config import TransformerConfig
 from former_nb.models.encoder_decoder import collate_pairs
-from former_nb.models.hub_config import HubConfig
 from former_nb.models.parts import CrossAttention, ReadMemory
 from former_nb.models.savable import EncoderDecoder, make_model
 from former_nb.models.two_stacks import attend_beams, transformer_from_torch
@@ -570,7 +569,9 @@ MEMORY = MODEL.encode(SRC).detach()
 
 KEPT = MODEL.decoder.project(MEMORY)
 NARROW = TransformerConfig(19, 16, d_model=8, n_heads=2, n_layers=1, d_ff=8)
-BART = BartEncoderDecoder(HubConfig(19, 16, d_model=8, n_heads=2, n_layers=1, pad_token_id=1))
+BART = BartEncoderDecoder(
+    TransformerConfig(19, 16, d_model=8, n_heads=2, n_layers=1, pad_token_id=1)
+)
 
 
 NEXT = torch.tensor([1])

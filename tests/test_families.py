@@ -14,8 +14,8 @@ from torch.testing import assert_close
 from transformers import CONFIG_MAPPING, GenerationConfig, GPT2Config, LlamaConfig
 
 from former_nb.models.bert import BertMaskedLanguageModel
+from former_nb.models.choices import MODEL
 from former_nb.models.config import TransformerConfig
-from former_nb.models.hub_config import HubConfig
 from former_nb.models.pretrained import MODEL_CLASSES, Pretrained
 from former_nb.models.savable import LanguageModel
 from former_nb.saving.config_keys import (
@@ -200,9 +200,9 @@ def test_a_file_that_describes_no_family_is_one_sentence(text, said, added, tmp_
 @pytest.mark.parametrize("name", FAMILIES)
 def test_each_table_names_what_there_is(name):
     family = FAMILIES[name]
-    ours = {field.name for field in fields(HubConfig)}
+    ours = {field.name for field in fields(TransformerConfig)}
     assert {*family.fields, *family.shape} <= ours
-    assert {field.name for field in fields(TransformerConfig)} <= {
+    assert {*MODEL} <= {
         *family.fields,
         *family.shape,
         *("dropout", "n_kv_heads", "d_k"),
@@ -252,7 +252,9 @@ def test_what_is_written_is_what_it_was_before_names_were_data():
         "scale_attn_by_inverse_layer_idx": False,
         "scale_attn_weights": True,
     }
-    qwen = HubConfig(**sizes, positions="rotary", norm="rms", activation="swiglu", bias="qkv")
+    qwen = TransformerConfig(
+        **sizes, positions="rotary", norm="rms", activation="swiglu", bias="qkv"
+    )
     assert write_config(LanguageModel.from_config(qwen)) == same | {
         "architectures": ["Qwen2ForCausalLM"],
         "attention_bias": False,

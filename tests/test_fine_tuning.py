@@ -14,7 +14,6 @@ from former_nb.decoding.classification import label_batches, label_rows, predict
 from former_nb.models.bert import BertClassifier
 from former_nb.models.config import TransformerConfig
 from former_nb.models.fine_tuning import add_low_rank, merge_low_rank
-from former_nb.models.hub_config import HubConfig
 from former_nb.models.savable import LanguageModel
 from former_nb.saving.hugging_face import from_hugging_face, to_hugging_face
 from former_nb.saving.saving import load_model, save_model
@@ -113,7 +112,7 @@ def test_a_difference_on_a_tied_head_makes_two_weights_which_a_configuration_mus
     save = lambda: model.save_pretrained(tmp_path / "tied")
     refuses(save, ValueError, "model.config", "two that differ")
     assert not (tmp_path / "tied").exists()
-    model.config = HubConfig(**SIZES, tied_head=False)
+    model.config = TransformerConfig(**SIZES, tied_head=False)
     model.save_pretrained(tmp_path / "apart")
     again = LanguageModel.from_pretrained(tmp_path / "apart")
     assert_close(again(TOKENS), model(TOKENS), rtol=0, atol=0)

@@ -11,10 +11,9 @@ from attention_tools import read_in_pieces
 from refusals import refuses
 from torch import nn
 
-from former_nb.attention.equivalent_forms import GrowingCache
 from former_nb.attention.masks import causal_mask, combine_masks, padding_mask
 from former_nb.attention.multi_head import MultiHeadAttention
-from former_nb.decoding.caches import KVCache
+from former_nb.decoding.caches import KVCache, LayerCache
 from former_nb.inspection.leak_tools import Edits, outputs_of
 from former_nb.inspection.leaks import (
     LeakError,
@@ -137,7 +136,7 @@ def test_targets_that_are_not_shifted_are_caught():
 
 
 def in_pieces(layer, x, ahead=0, size=2):
-    kept, outs = GrowingCache(), []
+    kept, outs = LayerCache(), []
     for piece in x.split(size, dim=1):
         n, keys = piece.shape[1], kept.length + piece.shape[1]
         mask = torch.ones(1, 1, n, keys, dtype=torch.bool).tril(keys - n + ahead)

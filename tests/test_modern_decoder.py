@@ -17,7 +17,7 @@ from former_nb.decoding.caches import KVCache
 from former_nb.decoding.decoding import generate
 from former_nb.exercises.lesson_12 import llama_names
 from former_nb.inspection.leaks import assert_no_leak
-from former_nb.models.hub_config import HubConfig
+from former_nb.models.config import TransformerConfig
 from former_nb.models.layers import Block, Embedding, Stack
 from former_nb.models.modern_decoder import (
     GroupedQueryAttention,
@@ -63,7 +63,9 @@ def test_it_is_what_a_configuration_names(changes):
     names = {"base": "rope_base", "eps": "norm_eps", "n_kv_heads": "n_kv_heads"}
     parts = dict(norm="rms", activation="swiglu", positions="rotary", bias="none", dropout=0.0)
     rare = {names[name]: value for name, value in changes.items()}
-    theirs = LanguageModel.from_config(HubConfig(max_len=16, **SIZES | parts | rare)).double()
+    theirs = LanguageModel.from_config(
+        TransformerConfig(max_len=16, **SIZES | parts | rare)
+    ).double()
     ours = loud(modern_decoder(**SIZES | changes))
     theirs.load_state_dict(ours.state_dict())
     text = tokens(3, 11)

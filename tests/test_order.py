@@ -24,7 +24,7 @@ code, prose = nbformat.v4.new_code_cell, nbformat.v4.new_markdown_cell
 PAGES = {
     "02_attention": "attention.dot_product",
     "03_multi_head": "attention.multi_head",
-    "deeper/03_attention_variants": "attention.equivalent_forms",
+    "deeper/03_attention_variants": "attention.attention_variants",
     "04_masks": "attention.masks",
     "deeper/04_flash": "attention.flash",
     "06_block": "models.layers",
@@ -75,7 +75,7 @@ def check_order(course):
     "line",
     [
         "from former_nb.attention.multi_head import f",
-        "from former_nb.attention.equivalent_forms import f",
+        "from former_nb.attention.attention_variants import f",
         "from former_nb.attention import f_masks, multi_head",
         "from former_nb.models.config import f",  # a plain module has no lesson
         "import former_nb.base.results",
@@ -179,13 +179,13 @@ def test_a_module_outside_the_folders_is_named(course, capsys, module):
 
 def test_plain_modules_are_linted_and_formatted_as_any_code(course, capsys):
     rules = (course / "ruff.toml").read_text()
-    assert rules.count("former_nb/attention/{dot_product,") == 2 and "core" not in rules
+    assert rules.count("former_nb/attention/{attention_variants,") == 2 and "core" not in rules
     write(course, "attention.flash", line="import torch")
     assert check_order(course) == 1
     assert "ruff.toml: lists other files than are exported" in capsys.readouterr().err
     assert order.main(["--root", str(course), "--toc"]) == 0
     rules = (course / "ruff.toml").read_text()
-    assert "flash" not in rules and rules.count("equivalent_forms") == 2
+    assert "flash" not in rules and rules.count("attention_variants") == 2
 
 
 @pytest.mark.parametrize("page", ["17_more", "deeper/03_flash", "deeper/flash"])
@@ -239,19 +239,11 @@ def test_each_name_of_a_face_is_where_the_face_says():
 
 PROMISED = {  # why it is offered -> what nothing here imports but its own page and tests
     "attention that never holds all weights": "attention.flash.block_attention",
-    "each format of masks is converted there and back": "attention.mask_formats.from_additive "
-    "attention.mask_formats.from_attention_mask attention.mask_formats.to_attention_mask",
     "the third pattern, beside windows and documents": "attention.mask_patterns.prefix_mask",
-    "attention of today's models, and what it needs in a model": "attention.since_llama.QKNorm "
-    "attention.since_llama.WrappedAttention attention.since_llama.GatedAttention "
-    "attention.since_llama.LatentAttention attention.since_llama.PartialRotary",
     "real weights, as a milestone tells to fetch them": "saving.hub_files.fetch_model "
     "saving.hub_files.SMOLLM2",
-    "Llama 3's rule, for a `ScaledRotary` of one's own": "models.hub_config.scale_frequencies",
     "byte pairs as derived, without a library": "data.subwords.train_bpe data.subwords.apply_bpe "
     "data.subwords.count_words",
-    "a model to train": "models.mixture_of_experts.MixtureLanguageModel "
-    "models.mixture_of_experts.with_balance",
     "a way out, to other programs": "saving.saving.to_onnx training.trainer.ForTrainer "
     "training.trainer.by_name",
     "as a lesson derives it, around or beside which the library has more": "data.text.encode_texts "

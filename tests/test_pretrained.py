@@ -29,7 +29,6 @@ from former_nb.inspection.recording import record_attention
 from former_nb.inspection.viewer import view
 from former_nb.models.bert import BertClassifier, BertMaskedLanguageModel
 from former_nb.models.config import TransformerConfig
-from former_nb.models.hub_config import HubConfig, make_config
 from former_nb.models.savable import Classifier, LanguageModel
 from former_nb.saving.hugging_face import from_hugging_face, to_hugging_face
 from former_nb.saving.saving import load_model, save_model
@@ -256,7 +255,7 @@ OURS = dict(vocab_size=V, max_len=20, d_model=24, n_heads=3, n_layers=2, d_ff=40
 )
 def test_a_model_of_ours_is_one_of_theirs(changes, tmp_path):
     torch.manual_seed(1)
-    ours = LanguageModel.from_config(make_config(OURS | changes)).eval()
+    ours = LanguageModel.from_config(TransformerConfig(**OURS | changes)).eval()
     to_hugging_face(ours, tmp_path, eos_token_id=2)
     lost = {"weight_map": {"transformer.wte.weight": "model-00001-of-00001.safetensors"}}
     (tmp_path / "model.safetensors.index.json").write_text(json.dumps(lost))  # of an older model
@@ -731,7 +730,9 @@ assert all(p.untyped_storage().nbytes() == p.nbytes for p in model.parameters())
 def test_their_folder_takes_its_size_and_no_compiler(tmp_path):
     sizes = dict(d_model=512, n_heads=8, n_layers=2, d_ff=2048, activation="gelu_tanh")
     for name, vocab_size in (("small", 40), ("large", 40_000)):
-        model = LanguageModel.from_config(HubConfig(vocab_size, 64, **sizes, tied_head=True))
+        model = LanguageModel.from_config(
+            TransformerConfig(vocab_size, 64, **sizes, tied_head=True)
+        )
         to_hugging_face(model, tmp_path / name)
     words = [sys.executable, "-c", LOADED, tmp_path / "small", tmp_path / "large"]
     done = subprocess.run(words, capture_output=True, text=True)

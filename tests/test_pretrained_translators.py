@@ -19,7 +19,6 @@ from former_nb.inspection.recording import record_attention
 from former_nb.inspection.viewer import view
 from former_nb.models.bart import BartEncoderDecoder
 from former_nb.models.config import TransformerConfig
-from former_nb.models.hub_config import HubConfig
 from former_nb.models.savable import EncoderDecoder
 from former_nb.models.two_stacks import attend_beams
 from former_nb.saving.hugging_face import from_hugging_face, to_hugging_face
@@ -170,13 +169,13 @@ def test_one_that_ours_cannot_be_is_refused(changes, field, tmp_path):
 def test_ours_that_none_of_theirs_is_is_refused(tmp_path):
     sizes = dict(vocab_size=V, max_len=9, d_model=12, n_heads=3, n_layers=1, d_ff=20)
     sizes |= dict(norm_first=False, logits_bias=True)
-    two = HubConfig(**sizes, embed_norm=True)
-    plain = HubConfig(**sizes, positions="sinusoidal")
+    two = TransformerConfig(**sizes, embed_norm=True)
+    plain = TransformerConfig(**sizes, positions="sinusoidal")
     for model in (
         EncoderDecoder.from_config(two, tgt_config=two),
         EncoderDecoder.from_config(two),
         BartEncoderDecoder(two, tied=False),
-        BartEncoderDecoder(HubConfig(**sizes)),
+        BartEncoderDecoder(TransformerConfig(**sizes)),
         BartEncoderDecoder(plain),
     ):
         refuses(lambda: to_hugging_face(model, tmp_path / "new"), ValueError, "model")

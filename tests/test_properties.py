@@ -9,7 +9,6 @@ hypothesis draws.
 import math
 import os
 from dataclasses import dataclass
-from itertools import product
 
 import torch
 from attention_tools import Placed, read_in_pieces, with_weights, written
@@ -19,14 +18,6 @@ from torch.testing import assert_close
 
 from former_nb.attention.angle_tables import Rotary
 from former_nb.attention.fused import attention, attention_weights, merge_masks
-from former_nb.attention.mask_formats import (
-    from_additive,
-    from_attention_mask,
-    from_torch_mha,
-    to_additive,
-    to_attention_mask,
-    to_torch_mha,
-)
 from former_nb.attention.mask_patterns import document_mask, prefix_mask, sliding_window_mask
 from former_nb.attention.masks import causal_mask, combine_masks, padding_mask
 from former_nb.attention.positions import SinusoidalPositions, rotate
@@ -325,17 +316,6 @@ def test_documents_and_padding(B, T, seed):
     pads = padding_mask(documents)
     assert torch.equal(pads, padding_mask(documents + 3, 3))
     assert torch.equal(combine_masks(mask, pads), mask & pads)
-
-
-@cases(2, problems())
-def test_masks_survive_a_trip_through_every_format(problem):
-    mask, shape = problem.full_mask(), (problem.B, problem.h, problem.T, problem.S)
-    given = problem.mask() if problem.kinds else mask  # axes of size 1 as the builders leave them
-    there = to_torch_mha(given, shape)
-    assert torch.equal(from_torch_mha(**there, n_heads=problem.h).expand(shape), mask)
-    for some, dtype in product((given, mask), DTYPES):
-        assert torch.equal(from_attention_mask(to_attention_mask(some, dtype)), some)
-        assert torch.equal(from_additive(to_additive(some, dtype)), some)
 
 
 # ---- positions

@@ -21,7 +21,7 @@ from former_nb.attention.positions import LearnedPositions, sinusoid_table
 from former_nb.attention.relative_positions import ALiBi, RelativeBias, alibi_slopes
 from former_nb.attention.torch_layers import mha_to_torch
 from former_nb.models.build import build_positions
-from former_nb.models.hub_config import HubConfig
+from former_nb.models.config import TransformerConfig
 from former_nb.models.savable import LanguageModel
 
 SCHEMES = {
@@ -201,7 +201,7 @@ def test_a_bias_asks_no_device_where_nothing_is_kept():
 
 
 def test_the_layers_of_a_model_share_one_rotary_table():
-    c = HubConfig(7, 64, 12, 2, 3, 8, positions="rotary", rope_scaling=SLOW)
+    c = TransformerConfig(7, 64, 12, 2, 3, 8, positions="rotary", rope_scaling=SLOW)
     model = LanguageModel.from_config(c)
     with torch.device("meta"):
         loaded = LanguageModel.from_config(c)

@@ -5,6 +5,7 @@ import subprocess
 import sys
 from importlib import import_module
 from importlib.util import find_spec
+from pathlib import Path
 
 import pytest
 import torch
@@ -16,7 +17,7 @@ from former_nb.decoding import greedy
 from former_nb.decoding.caches import KVCache
 from former_nb.lazy import Module
 from former_nb.models.config import SIZES
-from former_nb.renamed import MODULES, NAMES, instead
+from former_nb.renamed import MODULES, NAMES, PAGES, instead
 
 
 def run(code):
@@ -38,6 +39,14 @@ def test_an_old_name_says_what_to_write_today(old):
     assert not hasattr(import_module(module), name), f"{old} is there again"
     refuses(lambda: run(f"from {module} import {name}"), ImportError, name, NAMES[old])
     refuses(lambda: getattr(import_module(module), name), AttributeError, name, NAMES[old])
+
+
+@pytest.mark.parametrize("old", PAGES)
+def test_what_only_a_page_has_today_names_the_page(old):
+    assert (Path(__file__).parents[1] / f"nbs/{PAGES[old]}.ipynb").exists()
+    module, _, name = f"former_nb.{old}".rpartition(".")
+    with pytest.raises(ImportError, match=PAGES[old]):
+        run(f"from {module} import {name}")
 
 
 def some_variables(old):

@@ -34,7 +34,6 @@ from former_nb.models.bart import BartEncoderDecoder
 from former_nb.models.config import TransformerConfig
 from former_nb.models.encoder_decoder import translator
 from former_nb.models.fine_tuning import add_low_rank
-from former_nb.models.hub_config import HubConfig
 from former_nb.models.layers import Block, Embedding, FeedForward, Stack
 from former_nb.models.modern_decoder import modern_decoder
 from former_nb.models.parts import project_memory
@@ -51,8 +50,10 @@ SOURCE = torch.randint(4, 30, (2, 5), generator=torch.Generator().manual_seed(1)
 loud = partial(model_tools.loud, std=0.4)
 
 
-def language_model(make=TransformerConfig, **choices):
-    return loud(LanguageModel.from_config(make(30, 40, dropout=0.5, **(SIZES | choices))))
+def language_model(**choices):
+    return loud(
+        LanguageModel.from_config(TransformerConfig(30, 40, dropout=0.5, **(SIZES | choices)))
+    )
 
 
 def with_low_rank():
@@ -72,18 +73,17 @@ def by_hand(rotary=None):
 
 
 MODELS = {
-    "learned": partial(language_model, HubConfig, tied_head=False),
+    "learned": partial(language_model, tied_head=False),
     "sinusoidal": partial(language_model, positions="sinusoidal"),
     "rotary": partial(language_model, positions="rotary", norm="rms", n_kv_heads=2),
     "scaled": partial(
         language_model,
-        HubConfig,
         positions="rotary",
         rope_scaling=dict(rope_type="linear", factor=2.0),
     ),
     "alibi": partial(language_model, positions="alibi", norm_first=False),
     "relative": partial(language_model, positions="relative", activation="swiglu"),
-    "no bias": partial(language_model, HubConfig, bias="none", embed_norm=True),
+    "no bias": partial(language_model, bias="none", embed_norm=True),
     "modern": lambda: loud(modern_decoder(30, 16, 4, 2, 2, 24)),
     "translator": lambda: loud(
         EncoderDecoder.from_config(TransformerConfig(30, 40, dropout=0.5, **SIZES))
@@ -95,7 +95,7 @@ MODELS = {
         EncoderDecoder.from_config(TransformerConfig(30, 40, d_k=6, **SIZES))
     ),
     "made by hand, with PyTorch's norm": by_hand,
-    "bart": lambda: loud(BartEncoderDecoder(HubConfig(30, 40, embed_norm=True, **SIZES))),
+    "bart": lambda: loud(BartEncoderDecoder(TransformerConfig(30, 40, embed_norm=True, **SIZES))),
     "rotary, as lesson 12 has it": lambda: by_hand(Rotary(4)),
     "low rank": with_low_rank,
 }

@@ -35,7 +35,6 @@ from former_nb.data.toy_data import english_number, german_number, number_pairs
 from former_nb.decoding.translating import translate
 from former_nb.models.config import TransformerConfig
 from former_nb.models.encoder_decoder import collate_pairs
-from former_nb.models.hub_config import HubConfig
 from former_nb.models.savable import EncoderDecoder, LanguageModel
 from former_nb.saving.hugging_face import to_hugging_face
 from former_nb.saving.saving import load_model, save_model
@@ -198,7 +197,7 @@ def make_shakespeare(folder):
     "Train a Llama on tokens of the plays; model, tokenizer, measure and what the data are."
     text, *held_out = read_plays()
     tokenizer = train_tokenizer(text)
-    config = HubConfig(
+    config = TransformerConfig(
         VOCABULARY,
         max_len=256,
         d_model=128,

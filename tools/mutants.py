@@ -145,12 +145,6 @@ MUTANTS = [  # a file of former_nb, what is there, what is put in its place, the
     ),
     ("decoding/decode_step.py", "F.silu(gate) * value", "F.silu(value) * gate", "decode_step"),
     ("models/initialization.py", "writes = 3", "writes = 2", "config encoder_decoder"),
-    (
-        "models/pretrained.py",
-        "split[name], split[packed] = gate.clone(), value.clone()",
-        "split[name], split[packed] = value.clone(), gate.clone()",
-        "saved_folders",
-    ),
     ("models/language_model.py", "self.embed(tokens, positions)", "self.embed(tokens)", "decoding"),
     (
         "models/encoder_decoder.py",
@@ -234,12 +228,6 @@ MUTANTS = [  # a file of former_nb, what is there, what is put in its place, the
     ),
     # ---- data
     ("data/batches.py", 'f"{self.seed} {self.epoch}"', 'f"{self.seed}"', "batches"),
-    (
-        "models/packing.py",
-        "key=lambda i: (tgt[i], src[i])",
-        "key=lambda i: tgt[i]",
-        "packing",
-    ),
     ("data/subwords.py", "best = min(tied", "best = max(tied", "subwords"),
     (
         "data/subwords.py",

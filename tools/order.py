@@ -64,9 +64,9 @@ MILESTONES = {  # lesson -> the page after it that runs the reader's file
 AHEAD = {  # deep dives that show or wrap what a later lesson derives
     "deeper/03_attention_variants": ["04_masks", "07_text", "deeper/07_batches", "08_training"]
     + ["10_generator", "12_modern_decoder", "13_encoder_decoder"],  # in models that are trained
-    "deeper/04_mask_patterns": ["10_generator"],  # a mask in a whole model
+    "deeper/04_mask_patterns": ["10_generator", "deeper/11_caches"],  # masks in a whole model
     "deeper/04_flash": ["10_generator"],
-    "deeper/05_relative_positions": ["12_modern_decoder"],
+    "deeper/05_relative_positions": ["deeper/11_caches", "12_modern_decoder"],
     "deeper/06_depth": ["12_modern_decoder", "13_encoder_decoder"],  # other parts of a block
     "deeper/07_batches": ["13_encoder_decoder"],  # a wrapper around two stacks
     "deeper/08_long_runs": ["09_classifier", "10_generator", "11_decoding", "deeper/11_caches"],
@@ -74,7 +74,6 @@ AHEAD = {  # deep dives that show or wrap what a later lesson derives
 }
 NAMED = {  # pages whose modules have other names; several where their ideas belong to several
     "02_attention": ("dot_product",),
-    "deeper/03_attention_variants": ("equivalent_forms",),
     "deeper/04_mask_patterns": ("leaks",),
     "deeper/06_depth": ("post_norm",),
     "deeper/08_long_runs": ("resuming",),

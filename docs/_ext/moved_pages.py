@@ -1,10 +1,14 @@
 """Pages that are a part of another now. The site keeps a page at each old address that leads on."""
 
 MOVED = {  # old page -> the page it became a part of, which may have moved, too
-    "api/attention/additive": "api/attention/equivalent_forms",
+    "api/attention/additive": "deeper/03_attention_variants",
+    "api/attention/equivalent_forms": "deeper/03_attention_variants",
+    "api/attention/mask_formats": "deeper/04_mask_patterns",
+    "api/attention/since_llama": "deeper/12_since_llama",
     "api/inspection/alignments": "api/inspection/recording",
     "api/inspection/block_lens": "api/inspection/lens",
     "api/inspection/noise": "api/inspection/leaks",
+    "api/models/mixture_of_experts": "deeper/12_mixture_of_experts",
     "deeper/02_additive": "deeper/03_attention_variants",
     "deeper/03_equivalent_forms": "deeper/03_attention_variants",
     "deeper/04_leaks": "deeper/04_mask_patterns",

@@ -6,7 +6,6 @@ __getattr__, __dir__, __all__ = lazy_names(
     __name__,
     {
         "fused": "attention attention_weights",
-        "equivalent_forms": "AdditiveAttention",
         "multi_head": "MultiHeadAttention",
         "masks": "causal_mask combine_masks padding_mask",
         "positions": "LearnedPositions SinusoidalPositions",
@@ -14,6 +13,5 @@ __getattr__, __dir__, __all__ = lazy_names(
         "relative_positions": "ALiBi RelativeBias ScaledRotary",
         "mask_patterns": "document_mask prefix_mask sliding_window_mask",
         "flash": "block_attention",
-        "since_llama": "GatedAttention LatentAttention QKNorm Sink",
     },
 )

@@ -2,20 +2,16 @@
 
 from . import angle_tables as angle_tables
 from . import dot_product as dot_product
-from . import equivalent_forms as equivalent_forms
 from . import flash as flash
 from . import fused as fused
-from . import mask_formats as mask_formats
 from . import mask_patterns as mask_patterns
 from . import masks as masks
 from . import multi_head as multi_head
 from . import positions as positions
 from . import relative_positions as relative_positions
 from . import self_attention as self_attention
-from . import since_llama as since_llama
 from . import torch_layers as torch_layers
 from .angle_tables import Rotary as Rotary
-from .equivalent_forms import AdditiveAttention as AdditiveAttention
 from .flash import block_attention as block_attention
 from .fused import attention as attention
 from .fused import attention_weights as attention_weights
@@ -31,23 +27,14 @@ from .positions import SinusoidalPositions as SinusoidalPositions
 from .relative_positions import ALiBi as ALiBi
 from .relative_positions import RelativeBias as RelativeBias
 from .relative_positions import ScaledRotary as ScaledRotary
-from .since_llama import GatedAttention as GatedAttention
-from .since_llama import LatentAttention as LatentAttention
-from .since_llama import QKNorm as QKNorm
-from .since_llama import Sink as Sink
 
 __all__ = [
     "ALiBi",
-    "AdditiveAttention",
-    "GatedAttention",
-    "LatentAttention",
     "LearnedPositions",
     "MultiHeadAttention",
-    "QKNorm",
     "RelativeBias",
     "Rotary",
     "ScaledRotary",
-    "Sink",
     "SinusoidalPositions",
     "attention",
     "attention_weights",

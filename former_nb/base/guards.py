@@ -17,7 +17,6 @@ __all__ = [
     "check_int",
     "check_number",
     "check_ints",
-    "check_multiple",
     "check_share",
     "check_heads",
     "check_type",

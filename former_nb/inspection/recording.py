@@ -40,7 +40,6 @@ from torch import nn
 
 from ..attention.fused import attention, attention_weights
 from ..attention.multi_head import MultiHeadAttention
-from ..attention.since_llama import Sink
 from ..base.guards import check_that, check_type
 from ..models.parts import ReadMemory
 from .products import without_fast_path
@@ -191,7 +190,7 @@ class Recorder:
             all_keys = k.repeat_interleave(beams, dim=0)
             if mask is not None and len(mask) == len(k):
                 all_masks = mask.repeat_interleave(beams, dim=0)
-        if hasattr(self.attend, "weights"):  # `AdditiveAttention`, which compares in its own way
+        if hasattr(self.attend, "weights"):  # it compares in its own way
             weights = self.attend.weights(q, all_keys, all_masks, is_causal)
         else:
             scale = options.get("scale")
@@ -217,14 +216,6 @@ def wrap_innermost(
     return wrap(attend)
 
 
-def _has_sink(attend):
-    "Whether a `Sink` is among the functions that are wrapped around the innermost one."
-    if isinstance(attend, partial):
-        inner = attend.args[0] if attend.args else attend.func
-        return isinstance(attend.func, Sink) or _has_sink(inner)
-    return hasattr(attend, "attend") and _has_sink(attend.attend)
-
-
 def _watch_ours(module, see):
     "Hooks on a layer of ours; `see(inputs, y, weights)` gives the y that its caller gets."
     signature = inspect.signature(module.forward)
@@ -233,17 +224,13 @@ def _watch_ours(module, see):
     def keep(w):  # (B, h, T, S)
         weights.append(w)
 
-    def keep_words(w):  # (B, h, T, 1 + S), the first key is a sink
-        weights.append(w[..., 1:])
-
     def ask(module, args, kwargs):
         bound = signature.bind(*args, **kwargs)
         bound.apply_defaults()
         memory = bound.arguments.get("memory")
         read = isinstance(memory, ReadMemory)  # which says by itself how it is attended to
         attend = memory.attend if read else bound.arguments["attend"]
-        record = partial(Recorder, keep_words if _has_sink(attend) else keep)
-        watched = wrap_innermost(attend, record)
+        watched = wrap_innermost(attend, partial(Recorder, keep))
         if read:
             bound.arguments["memory"] = memory._replace(attend=watched)
         else:

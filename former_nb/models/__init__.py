@@ -15,7 +15,5 @@ __getattr__, __dir__, __all__ = lazy_names(
         "masked_language": "MaskedLanguageModel",
         "fine_tuning": "add_low_rank merge_low_rank",
         "pretrained": "Pretrained",
-        "packing": "packed",
-        "mixture_of_experts": "MixtureLanguageModel MixtureOfExperts with_balance",
     },
 )

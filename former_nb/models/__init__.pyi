@@ -15,7 +15,6 @@ from . import initialization as initialization
 from . import language_model as language_model
 from . import layers as layers
 from . import masked_language as masked_language
-from . import mixture_of_experts as mixture_of_experts
 from . import packing as packing
 from . import parts as parts
 from . import post_norm as post_norm
@@ -35,15 +34,11 @@ from .layers import FeedForward as FeedForward
 from .layers import Stack as Stack
 from .layers import make_block as make_block
 from .masked_language import MaskedLanguageModel as MaskedLanguageModel
-from .mixture_of_experts import MixtureLanguageModel as MixtureLanguageModel
-from .mixture_of_experts import MixtureOfExperts as MixtureOfExperts
-from .mixture_of_experts import with_balance as with_balance
 from .modern_decoder import GroupedQueryAttention as GroupedQueryAttention
 from .modern_decoder import RMSNorm as RMSNorm
 from .modern_decoder import SwiGLU as SwiGLU
 from .modern_decoder import load_llama as load_llama
 from .modern_decoder import modern_decoder as modern_decoder
-from .packing import packed as packed
 from .parts import CrossAttention as CrossAttention
 from .parts import Decoder as Decoder
 from .pretrained import Pretrained as Pretrained
@@ -63,8 +58,6 @@ __all__ = [
     "GroupedQueryAttention",
     "LanguageModel",
     "MaskedLanguageModel",
-    "MixtureLanguageModel",
-    "MixtureOfExperts",
     "Pretrained",
     "RMSNorm",
     "Stack",
@@ -77,7 +70,5 @@ __all__ = [
     "make_block",
     "merge_low_rank",
     "modern_decoder",
-    "packed",
     "translator",
-    "with_balance",
 ]

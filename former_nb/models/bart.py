@@ -8,7 +8,6 @@ from ..attention.masks import padding_mask
 from ..base.guards import check_ids
 from .build import encoder_decoder_parts
 from .config import TransformerConfig
-from .hub_config import as_hub_config
 from .savable import EncoderDecoder
 
 __all__ = ["BartEncoderDecoder"]
@@ -24,15 +23,14 @@ class BartEncoderDecoder(EncoderDecoder):
     ):
         super().__init__(**encoder_decoder_parts(config))
         self.config = config
-        c = as_hub_config(config)
-        self.pad = c.pad_token_id
+        self.pad = config.pad_token_id
         if not tied:
             size = config.vocab_size, config.d_model
             self.src_embed.tokens = nn.Embedding(*size)
             self.head.weight = nn.Parameter(torch.empty(size))
             for weight in [self.src_embed.tokens.weight, self.head.weight]:
                 nn.init.normal_(weight, std=config.d_model**-0.5)
-        if c.logits_bias:
+        if config.logits_bias:
             self.head.bias = nn.Parameter(torch.zeros(config.vocab_size))
 
     def encode(self, src: torch.Tensor) -> torch.Tensor:  # as for `EncoderDecoder`

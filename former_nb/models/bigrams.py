@@ -28,7 +28,7 @@ PRIME = 2_147_483_647
 def number_pairs(
     tokens: torch.Tensor,  # (B, T) integers
     n: int,  # how many numbers there are
-    spread: bool = True,  # evenly; version 0.2 gave pairs of frequent tokens few of the numbers
+    spread: bool = True,  # evenly; else pairs of frequent tokens get few of the numbers
 ) -> torch.Tensor:  # (B, T), from 0 to n - 1
     "A number for each token with its left neighbour. Several pairs may share one."
     before = nn.functional.pad(tokens, (1, 0))[:, :-1].long()  # (B, T)
@@ -77,15 +77,13 @@ class BigramEmbedding(Embedding):
 class BigramClassifier(Classifier):
     "A `Classifier` whose embedding knows pairs of neighbours."
 
-    UNSAID = {"spread": False}
-
     def __init__(
         self,
         config: TransformerConfig,  # every size of the encoder
         n_classes: int,  # 2 or more
         embed_dropout: float = 0.0,  # as for `Classifier`
         n_bigrams: int = 0,  # vectors for pairs of neighbours; 0 does without
-        spread: bool = True,  # pairs evenly over the vectors; models of version 0.2 do not
+        spread: bool = True,  # pairs evenly over the vectors
     ):
         super().__init__(**classifier_parts(config, n_classes, embed_dropout))
         self.config = config

@@ -4,15 +4,17 @@ and saved beside the weights.
 The sizes of a model must fit together, and a saved model must be built again years later. So they
 are in one frozen object. It knows words only. What they stand for is in `models/choices.py`, and
 `models/build.py` makes parts of them.
-What only weights from elsewhere ask for is in an heir, `HubConfig`.
 """
 
 from dataclasses import dataclass
 
+import torch
+
 from ..base.core import Settings, refuse_change
-from ..base.guards import check_heads, check_int
-from ..base.ranges import check_fields
+from ..base.guards import check_heads, check_int, check_that
+from ..base.ranges import ZERO_OR_MORE, Range, check_fields
 from .choices import ACTIVATIONS, MODEL, POSITIONS
+from .hub_config import scale_frequencies
 
 __all__ = [
     "BIASES",
@@ -25,6 +27,15 @@ BIASES = {  # which linear layers of a block have none
     "attention": ("ff.w_gate", "ff.w_in", "ff.w_out"),
     "qkv": ("ff.w_gate", "ff.w_in", "ff.w_out", "w_o"),  # Qwen's
     "none": ("ff.w_gate", "ff.w_in", "ff.w_out", "w_o", "w_q", "w_k", "w_v"),
+}
+RARE = {  # field -> which numbers it may be, or which words
+    "bias": BIASES,
+    "norm_eps": Range("a number above 0 and below 1", lambda x: 0 < x < 1),
+    "rope_base": Range("a number above 1", lambda x: x > 1),
+    "tied_head": (True, False),
+    "embed_norm": (True, False),
+    "logits_bias": (True, False),
+    "pad_token_id": ZERO_OR_MORE,
 }
 SIZES = ("vocab_size", "max_len", "d_model", "n_heads", "n_layers", "d_ff")
 
@@ -47,17 +58,23 @@ class TransformerConfig(Settings):
     norm_first: bool = True  # pre-norm, or post-norm
     d_k: int | None = None  # width of a head; by default d_model / n_heads
 
-    # No fields here: what our own models have. `HubConfig` can choose otherwise.
-    bias = "all"
-    norm_eps = 1e-5
-    rope_base = 10_000.0
-    rope_scaling = None  # type: dict | None
-    tied_head = True
-    embed_norm = False
-    pad_token_id = 0
+    # What only weights from elsewhere ask for. The command line offers none of it.
+    bias: str = "all"  # or 'attention', 'qkv', 'none': linear layers that have one
+    norm_eps: float = 1e-5  # added under the root of a norm
+    rope_base: float = 10_000.0  # as for `Rotary`
+    rope_scaling: dict | None = None  # as for `scale_frequencies`
+    tied_head: bool = True  # a generator's embeddings give its logits, too
+    embed_norm: bool = False  # a norm on embeddings with their positions, as BART
+    logits_bias: bool = False  # a number for each token on a translator's logits
+    pad_token_id: int = 0  # PAD of a translator, a hole in its source
 
     def __post_init__(self):
         check_fields(self, MODEL, error=TypeError)
+        check_fields(self, RARE)
+        fits = self.pad_token_id < self.vocab_size
+        check_that(fits, "pad_token_id", f"a token below {self.vocab_size}", self.pad_token_id)
+        if self.rope_scaling is not None:
+            scale_frequencies(torch.ones(1), self.rope_scaling)  # refuses what it cannot be
         for name in SIZES:
             check_int(name, getattr(self, name))  # and none too large for PyTorch
         check_heads(self.d_model, self.n_heads, self.n_kv_heads, self.d_k)

@@ -1,12 +1,8 @@
-"""What only weights that were trained elsewhere ask of a configuration: norms with another epsilon,
-layers without a bias, rotary positions that are stretched, a head of its own.
-
-The command line offers none of this, and no lesson needs it. A file has all fields, whoever wrote
-it; `make_config` gives the lessons' `TransformerConfig` where it says all that there is to say.
+"""Parts that only weights that were trained elsewhere ask for: another GELU, rotary positions that
+are stretched, a norm on the embeddings.
 """
 
 import math
-from dataclasses import asdict, dataclass, fields
 from functools import partial
 from typing import Any
 
@@ -16,19 +12,13 @@ from torch import nn
 
 from ..attention.angle_tables import Rotary
 from ..attention.relative_positions import ScaledRotary
-from ..base.core import refuse_change
 from ..base.guards import check_that
-from ..base.ranges import ZERO_OR_MORE, Range, check_fields
-from .config import BIASES, TransformerConfig
 
 __all__ = [
     "gelu_tanh",
     "scale_frequencies",
     "make_rotary",
     "EmbedNorm",
-    "HubConfig",
-    "as_hub_config",
-    "make_config",
 ]
 
 
@@ -110,60 +100,3 @@ class EmbedNorm(nn.Module):
         if self.position_embedding is not None:
             x = self.position_embedding(x, positions)
         return self.norm(x)
-
-
-RULES = {  # field -> which numbers it may be, or which words
-    "bias": BIASES,
-    "norm_eps": Range("a number above 0 and below 1", lambda x: 0 < x < 1),
-    "rope_base": Range("a number above 1", lambda x: x > 1),
-    "tied_head": (True, False),
-    "embed_norm": (True, False),
-    "logits_bias": (True, False),
-    "pad_token_id": ZERO_OR_MORE,
-}
-
-
-@dataclass(frozen=True)
-class HubConfig(TransformerConfig):
-    "A `TransformerConfig` with the rare choices of weights from elsewhere."
-
-    bias: str = "all"  # or 'attention', 'qkv', 'none': linear layers that have one
-    norm_eps: float = 1e-5  # added under the root of a norm
-    rope_base: float = 10_000.0  # as for `Rotary`
-    rope_scaling: dict | None = None  # as for `scale_frequencies`
-    tied_head: bool = True  # a generator's embeddings give its logits, too
-    embed_norm: bool = False  # a norm on embeddings with their positions, as BART
-    logits_bias: bool = False  # a number for each token on a translator's logits
-    pad_token_id: int = 0  # PAD of a translator, a hole in its source
-
-    def __post_init__(self):
-        super().__post_init__()
-        check_fields(self, RULES)
-        fits = self.pad_token_id < self.vocab_size
-        check_that(fits, "pad_token_id", f"a token below {self.vocab_size}", self.pad_token_id)
-        if self.rope_scaling is not None:
-            scale_frequencies(torch.ones(1), self.rope_scaling)  # refuses what it cannot be
-
-
-HubConfig.__setattr__ = refuse_change  # type: ignore[method-assign, assignment]
-
-
-def as_hub_config(
-    config: TransformerConfig,
-) -> HubConfig:
-    "The same choices, with a value for every field."
-    if isinstance(config, HubConfig):
-        return config
-    return HubConfig(**asdict(config))
-
-
-def make_config(
-    values: dict,  # fields of `HubConfig`
-) -> TransformerConfig:
-    "A configuration of the lessons where all rare choices are the usual ones, else a `HubConfig`."
-    config = HubConfig(**values)
-    lessons = [field.name for field in fields(TransformerConfig)]
-    for field in fields(HubConfig):
-        if field.name not in lessons and getattr(config, field.name) != field.default:
-            return config
-    return TransformerConfig(**{name: getattr(config, name) for name in lessons})

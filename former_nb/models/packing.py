@@ -1,7 +1,6 @@
-"""Rows that lie end to end without pads, which the page deeper/07_batches derives."""
+"""Rows that lie end to end without pads, as the page deeper/07_batches derives them."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
@@ -10,18 +9,13 @@ import torch
 from torch import nn
 
 from ..attention.fused import attention
-from ..attention.multi_head import MultiHeadAttention
 from ..attention.relative_positions import DistanceBias
 from ..data.text import IGNORE
 from .encoder_decoder import Decoder
 from .layers import Stack
-from .parts import ReadMemory, takes_read_memory
+from .parts import ReadMemory
 
-__all__ = [
-    "PackedRows",
-    "decode_packed",
-    "packed",
-]
+__all__ = ["packed"]
 
 
 class PackedRows:
@@ -106,10 +100,10 @@ def decode_packed(
     x: torch.Tensor,  # (B, T, d_model)
     memory: torch.Tensor,  # (B, S, d_model)
     real: torch.Tensor,  # (B, S) boolean, False = padding
-    at: torch.Tensor,  # (B, T) boolean: which vectors are wanted
+    asked: torch.Tensor,  # (B, T) boolean: which vectors are wanted
 ) -> torch.Tensor:  # (B, T, d_model); zeros behind the last vector of a row that is wanted
     "Every token attends to itself, to those before it and to the memory."
-    needed = at.flip(1).cumsum(1).flip(1) > 0  # (B, T): wanted here or later
+    needed = asked.flip(1).cumsum(1).flip(1) > 0  # (B, T): wanted here or later
     tgt = None if isinstance(decoder.rotary, DistanceBias) else row_lengths(needed)
     src = row_lengths(real)
     if tgt is None or src is None:
@@ -120,80 +114,39 @@ def decode_packed(
     packed_x = x.flatten(0, 1)[places][None]  # (1, N, d_model)
     packed_memory = memory.flatten(0, 1)[_places(src, order, memory.shape[1])][None]
     rows = PackedRows(tgt, tgt, order)
-    read = ReadMemory(packed_memory, PackedRows(tgt, src, order))
-    forward: Any = type(decoder).forward
-    y = forward(decoder, packed_x, read, attend=rows, positions=rows.positions)
+    read: Any = ReadMemory(packed_memory, PackedRows(tgt, src, order))  # and how to attend to it
+    y = type(decoder).forward(decoder, packed_x, read, attend=rows, positions=rows.positions)
     return _lay_back(y, places, x)
-
-
-def _in_order(positions, x):  # whether these are 0, 1, 2, …, as a model counts them
-    return positions is None or (
-        positions.ndim == 1
-        and positions.device.type == "cpu"
-        and positions.equal(torch.arange(x.shape[1], device="cpu"))
-    )
-
-
-def _rows_of(mask, x):  # (B, S) booleans if `mask` is a padding mask for the rows of x, else None
-    fits = mask is not None and mask.dtype == torch.bool and mask.ndim == 4
-    return mask[:, 0, 0] if fits and mask.shape[:3] == (len(x), 1, 1) else None
-
-
-def _is_watched(stack):
-    "Whether hooks look into its attention: what they see are rows apart, with their pads."
-    layers = [part for part in stack.modules() if isinstance(part, MultiHeadAttention)]
-    for layer in layers:
-        if any(part._forward_hooks or part._forward_pre_hooks for part in layer.modules()):
-            return True
-    return False
 
 
 @contextmanager
 def packed(
-    model: nn.Module,  # with stacks of ours
-) -> Iterator[Callable[[torch.Tensor], None]]:  # takes the targets (B, T) of the next call
-    """Within `with`, the stacks of a model in training skip padding. If you name the targets before
-    a call, a decoder also skips what comes behind the last of a row, and `model.head` gives logits
-    (N, vocab_size) where there is one."""
+    model: nn.Module,  # with an encoder, as a `Classifier` or an `EncoderDecoder` has one
+):  # a function that takes the targets (B, T) of the next call
+    "Within `with`, stacks skip pads, and the head sees only positions with a target."
     wanted = None  # (B, T) booleans
 
     def ask(targets):
         nonlocal wanted
         wanted = targets != IGNORE
 
-    def encode(stack, x, mask=None, is_causal=False, attend=attention, positions=None):
-        real = _rows_of(mask, x)
-        usual = attend is attention and not is_causal and stack.training
-        usual = usual and real is not None and _in_order(positions, x)
-        if not usual or _is_watched(stack):
-            return type(stack).forward(stack, x, mask, is_causal, attend, positions)
-        return encode_packed(stack, x, real)
+    def encode(stack, x, mask, attend=attention, positions=None):
+        return encode_packed(stack, x, mask[:, 0, 0])
 
-    def decode(decoder, x, memory, memory_mask=None, attend=attention, positions=None):
-        real = _rows_of(memory_mask, x)
-        usual = wanted is not None and real is not None and attend is attention
-        usual = usual and decoder.training and _in_order(positions, x)
-        if not usual or not takes_read_memory(decoder) or _is_watched(decoder):
-            return type(decoder).forward(decoder, x, memory, memory_mask, attend, positions)
-        return decode_packed(decoder, x, memory, real, wanted)
+    def decode(decoder, x, memory, memory_mask, attend=attention, positions=None):
+        return decode_packed(decoder, x, memory, memory_mask[:, 0, 0], wanted)
 
     def only_wanted(head, inputs):
-        nonlocal wanted
-        at, wanted = wanted, None  # for this call alone
-        return inputs if at is None else (inputs[0][at],)
+        return inputs if wanted is None else (inputs[0][wanted],)
 
-    stacks = [part for part in model.modules() if isinstance(part, Stack)]
-    head = getattr(model, "head", None)  # a model that is asked for hidden tokens has none
-    handles = []
+    stacks: list[Any] = [part for part in model.modules() if isinstance(part, Stack)]
+    head: Any = model.head
+    hook = head.register_forward_pre_hook(only_wanted)
+    for stack in stacks:
+        stack.forward = partial(decode if isinstance(stack, Decoder) else encode, stack)
     try:
-        for stack in stacks:
-            around = partial(decode if isinstance(stack, Decoder) else encode, stack)
-            stack.forward = around  # type: ignore[method-assign]
-        if head is not None:
-            handles.append(head.register_forward_pre_hook(only_wanted))
         yield ask
     finally:
-        for handle in handles:
-            handle.remove()
+        hook.remove()
         for stack in stacks:
-            vars(stack).pop("forward", None)
+            del stack.forward

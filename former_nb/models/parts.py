@@ -25,7 +25,6 @@ __all__ = [
     "CrossAttention",
     "WideCrossAttention",
     "Decoder",
-    "takes_read_memory",
     "project_memory",
 ]
 
@@ -139,18 +138,13 @@ class Decoder(encoder_decoder.Decoder):
         return self.norm(x)
 
 
-def takes_read_memory(
-    decoder: Any,  # a `Decoder` of the lesson or of this module
-) -> bool:
-    "Whether all its blocks can take a `ReadMemory` in the place of a memory."
-    blocks = decoder.blocks
-    return all(isinstance(getattr(block, "cross", None), CrossAttention) for block in blocks)
-
-
 def project_memory(
     decoder: Any,  # a `Decoder` of the lesson or of this module
     memory: torch.Tensor,  # (B, S, d_model)
     attend: Callable = attention,  # by which the blocks read it
 ) -> Any:  # as `Decoder.project` gives it, or the memory itself
     "Keys and values for each block, where all blocks can take them in place of the memory."
-    return decoder.project(memory, attend) if takes_read_memory(decoder) else memory
+    layers = [getattr(block, "cross", None) for block in decoder.blocks]
+    if all(isinstance(layer, CrossAttention) for layer in layers):
+        return decoder.project(memory, attend)
+    return memory

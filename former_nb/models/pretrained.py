@@ -9,7 +9,7 @@ knows what is entered.
 
 A model that is learning differences of low rank is written as an ordinary one, with the differences
 merged. On a head that shares its weight with the embedding, a difference makes two weights of one,
-and the model is saved where its configuration says so, by `tied_head=False` of a `HubConfig`.
+and the model is saved where its configuration says so, by `tied_head=False`.
 """
 
 import copy
@@ -18,7 +18,7 @@ import re
 import warnings
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import psutil
 import torch
@@ -39,7 +39,6 @@ from ..data.tokens import TextTokenizer, both_sides, check_tokenizer
 from .build import PARTS
 from .config import SIZES, TransformerConfig
 from .fine_tuning import merge_low_rank
-from .hub_config import HubConfig, as_hub_config, make_config
 from .initialization import NoRandomWeights
 
 with warnings.catch_warnings():  # it imports tqdm.auto, which warns without ipywidgets
@@ -101,7 +100,7 @@ def plain_weights(
 def _as_json(value):
     "A configuration as a dict, and any other argument as it is."
     if isinstance(value, TransformerConfig):
-        return asdict(as_hub_config(value))
+        return asdict(value)
     return value
 
 
@@ -127,7 +126,6 @@ class Pretrained(PyTorchModelHubMixin):
     """
 
     config: Any = None  # a `TransformerConfig`; a model that was made of parts by hand has none
-    UNSAID: ClassVar[dict[str, Any]] = {}  # arguments that a folder of version 0.2 doesn't name
     init_args: dict[str, Any]  # what else it was made from; not there if made by hand
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -198,10 +196,9 @@ class Pretrained(PyTorchModelHubMixin):
         """
         save_directory = check_path("save_directory", save_directory)
         kwargs.setdefault("repo_id", save_directory.name)
-        if not hasattr(self, "init_args") and _parts_of(type(self)) is not None:
-            return _made_again(self).save_pretrained(save_directory, **kwargs)
-        if hasattr(self, "init_args") and _is_made_here(type(self)):
-            _refuse_change(self)
+        again = _as_configured(self)
+        if again is not self:
+            return again.save_pretrained(save_directory, **kwargs)
         values = {}
         if self.config is not None:
             values.update(_as_json(self.config))
@@ -242,9 +239,9 @@ class Pretrained(PyTorchModelHubMixin):
             theirs = saved.get("model_type")  # Hugging Face's name for a kind of model
             expected = "one of ours (`from_hugging_face` makes ours of others)"
             check_that(theirs is None, "model", expected, theirs)
-            size = (folder / WEIGHTS).stat().st_size
-            model, most = build_model(cls, saved, size)
-            tensors, _ = read_safetensors("model", folder / WEIGHTS, most)
+            model = build_model(cls, saved)
+            memory = psutil.virtual_memory().total
+            tensors, _ = read_safetensors("model", folder / WEIGHTS, memory)
             return fill_model(model, tensors)
 
 
@@ -311,51 +308,43 @@ def _refuse_difference(ours, theirs):
             raise ValueError(f"model.config: expected {expected} for {name}, got {came}")
 
 
-def _made_again(model):
-    """A model that was made of parts by hand, made from its configuration: this one can be saved.
+def _as_configured(model):
+    """The model, or, if it was made of parts by hand, one like it that its configuration makes.
 
-    Raises `ValueError` unless it has a configuration, and all that this makes is the same.
+    Raises `ValueError` if the configuration makes another model. A model that was made from it may
+    have weights of other names or shapes: a block less, or a pruned layer. Whoever loads them is
+    told.
     """
+    cls: Any = type(model)
+    by_hand = not hasattr(model, "init_args")
+    made_by_us = _parts_of(cls) is not None if by_hand else _is_made_here(cls)
+    if not made_by_us:
+        return model
     has_config = isinstance(model.config, TransformerConfig)
     expected = "a configuration to save with it, as in `model.config = TransformerConfig(...)`"
-    check_that(
-        has_config, "model", expected, f"a {type(model).__name__} made of parts, without one"
-    )
-    arguments = {}
-    for name in _saved_names(type(model)):
-        if name not in ("config", "tgt_config") and hasattr(model, name):
-            arguments[name] = getattr(model, name)
-    with torch.random.fork_rng(devices=[]), NoRandomWeights():
-        again = type(model).from_config(model.config, **arguments)
-    again.train(model.training)
-    _refuse_difference(_classes(model), _classes(again))
-    _refuse_difference(_settings(model), _settings(again))
-    _refuse_difference(_shapes(model), _shapes(again))
-    weights = model.state_dict()
-    again.load_state_dict(weights)
-    for name, weight in again.state_dict().items():
-        same = weight.equal(weights[name].to(weight))
-        check_that(same, "model.config", f"{name} shared as in the model", "another sharing")
-    return again
-
-
-def _refuse_change(model):
-    """Raise `ValueError` if a model that was made from its configuration is another one by now.
-
-    We make it once more, without memory. Weights of other names or shapes may be saved: a block
-    less, or a pruned layer. Whoever loads them is told.
-    """
-    with torch.device("meta"), ShapesOnly():
-        again = type(model).from_config(model.config, **model.init_args)
-    model = plain_weights(model)
-    _refuse_untied(model, again)
-    if _shapes(model) != _shapes(again):
-        return
-    _refuse_difference(_classes(model), _classes(again))
-    ours = _settings(model)
+    check_that(has_config, "model", expected, f"a {cls.__name__} made of parts, without one")
+    if by_hand:
+        names = [n for n in _saved_names(cls) if n not in ("config", "tgt_config")]
+        given = {name: getattr(model, name) for name in names if hasattr(model, name)}
+        with torch.random.fork_rng(devices=[]), NoRandomWeights():
+            again = cls.from_config(model.config, **given)
+    else:
+        with torch.device("meta"), ShapesOnly():
+            again = cls.from_config(model.config, **model.init_args)
+    plain = plain_weights(model)
+    _refuse_untied(plain, again)
+    if not by_hand and _shapes(plain) != _shapes(again):
+        return model
+    _refuse_difference(_classes(plain), _classes(again))
+    _refuse_difference(_shapes(plain), _shapes(again))
+    ours = _settings(plain)
     theirs = _settings(again)
     both = [name for name in theirs if name in ours and not name.endswith(NOT_THE_NUMBERS)]
     _refuse_difference({n: ours[n] for n in both}, {n: theirs[n] for n in both})
+    if not by_hand:
+        return model
+    again.load_state_dict(plain.state_dict())
+    return again.train(model.training)
 
 
 def _refuse_untied(model, again):
@@ -367,24 +356,13 @@ def _refuse_untied(model, again):
             continue
         expected = f"one weight for {first} and {name}"
         if not hasattr(model, "tgt_embed"):
-            expected += ", or a `HubConfig` with tied_head=False"
+            expected += ", or tied_head=False"
         raise ValueError(f"model.config: expected {expected}, got two that differ")
 
 
 def _same(one, other):
     "Whether two tensors have the same numbers."
     return one is other or one.equal(other.to(one))
-
-
-def _read_config(name, values, size):
-    "The configuration with these values, if they fit a file of weights of so many bytes."
-    check_keys(name, values, list(HubConfig.__dataclass_fields__))
-    config = make_config(values)
-    check_memory(config)
-    needed = 4 * config.n_parameters  # a bag of embeddings has fewer
-    fits = needed <= max(2**30, 8 * size)
-    check_that(fits, CONFIG, f"sizes that fit {size:,} bytes of weights", needed)
-    return config
 
 
 def _saved_names(cls):
@@ -398,30 +376,23 @@ def _saved_names(cls):
 def build_model(
     cls: Any,  # an heir of `Pretrained`
     saved: dict,  # what its config.json holds
-    size: int,  # bytes of its weights
-) -> tuple[Any, int]:  # and how many bytes the file of its weights may have
-    "A model without its weights. Raises `ValueError` or `TypeError` if it can't be built."
+) -> Any:  # a model without its weights
+    "Raises `ValueError` or `TypeError` if it can't be built."
     names = _saved_names(cls)
-    config_names = list(HubConfig.__dataclass_fields__) if "config" in names else []
-    written = []  # also what the classes take of which it is an heir
-    for kind in cls.__mro__:
-        if issubclass(kind, Pretrained) and kind is not Pretrained:
-            written += [name for name in _saved_names(kind) if name != "config"]
-    check_keys(CONFIG, saved, list(dict.fromkeys(["architectures", *config_names, *written])))
-    said = {**cls.UNSAID, **saved}
-    arguments = {name: said[name] for name in names if name in said and name != "config"}
-    for name, value in arguments.items():
-        fits = not isinstance(value, int) or value <= size
-        check_that(fits, CONFIG, f"numbers that fit {size:,} bytes of weights", [name])
-    if config_names:
-        arguments["config"] = {name: saved[name] for name in config_names if name in saved}
+    fields = list(TransformerConfig.__dataclass_fields__) if "config" in names else []
+    arguments = {name: saved[name] for name in names if name in saved and name != "config"}
+    check_keys(CONFIG, saved, ["architectures", *fields, *(n for n in names if n != "config")])
+    if not fields:
+        with torch.random.fork_rng(devices=[]), NoRandomWeights():
+            return cls(**arguments)
+    arguments["config"] = {name: saved[name] for name in fields if name in saved}
     for name in ("config", "tgt_config"):
         if arguments.get(name) is not None:
-            arguments[name] = _read_config(name, arguments[name], size)
+            check_keys(name, arguments[name], fields)
+            arguments[name] = TransformerConfig(**arguments[name])
+            check_memory(arguments[name])
     with torch.random.fork_rng(devices=[]), NoRandomWeights():
-        model = cls.from_config(**arguments) if config_names else cls(**arguments)
-    most = 2**24 + sum(8 * t.numel() for t in model.state_dict().values())
-    return model, most
+        return cls.from_config(**arguments)
 
 
 OLD_NAMES = [  # version 0.3 called several kinds of modules `positions`
@@ -440,17 +411,6 @@ def todays_name(
     return name
 
 
-def _split_gates(tensors, state):
-    "Version 0.2 had the gates of a `SwiGLU` and what passes through them in one layer, `w_in`."
-    split = dict(tensors)
-    for name in state.keys() - tensors.keys():
-        packed = name.replace(".w_gate.", ".w_in.")
-        if packed != name and packed in tensors and len(tensors[packed]) == 2 * len(state[name]):
-            gate, value = tensors[packed].chunk(2)
-            split[name], split[packed] = gate.clone(), value.clone()
-    return split
-
-
 def fill_model(
     model: Model,  # changed in place
     tensors: dict[str, torch.Tensor],  # name -> weight; tied ones under one of their names
@@ -458,7 +418,6 @@ def fill_model(
     "The model with these weights, in eval mode. Raises `ValueError` unless all of them are there."
     state = model.state_dict()
     tensors = {todays_name(name): t for name, t in tensors.items()}
-    tensors = _split_gates(tensors, state)
     more = sorted(tensors.keys() - state.keys())
     check_that(not more, WEIGHTS, "only tensors of this model", more)
     given = {state[name].data_ptr() for name in tensors}  # tied weights are saved once
@@ -471,7 +430,6 @@ def fill_model(
         fits = t.is_floating_point() == ours.is_floating_point()
         fits = fits and (t.element_size() > 1 or not t.is_floating_point())  # 8 bits need a scale
         check_that(fits, name, f"numbers as {ours.dtype}", t.dtype)
-    _refuse_copies(model, tensors)
     warn_unless_finite(tensors)
     parameters = dict(model.named_parameters(remove_duplicate=False))
     for name, t in tensors.items():
@@ -480,16 +438,6 @@ def fill_model(
             weight.data = t  # the memory that was read, not a copy of it
     model.load_state_dict(tensors, strict=False)
     return model.eval()
-
-
-def _refuse_copies(model, tensors):
-    "Raise `ValueError` where one weight of the model would get two tensors that differ."
-    tied = tied_names(model)
-    seen: dict[str, str] = {}  # first name of a weight -> the name of its tensor
-    for name, t in tensors.items():
-        before = seen.setdefault(tied.get(name, name), name)
-        expected = f"one weight for {before} and {name}, as {CONFIG} ties them"
-        check_that(_same(t, tensors[before]), WEIGHTS, expected, "two that differ")
 
 
 def warn_unless_finite(
@@ -551,8 +499,7 @@ def check_pair(
     has_config = isinstance(config, TransformerConfig)
     expected = "one with a configuration, as in `model.config = TransformerConfig(...)`"
     check_that(has_config, "model", expected, type(model).__name__)
-    two = isinstance(tokenizer, (tuple, list))  # version 0.2 saved that of a source alone
-    check_vocabulary(config, tokenizer, getattr(model, "tgt_config", None) if two else None)
+    check_vocabulary(config, tokenizer, getattr(model, "tgt_config", None))
     n_classes = getattr(model, "n_classes", None)
     if labels is not None or n_classes is not None:
         expected = "None for a model without classes"
@@ -563,5 +510,4 @@ def check_pair(
         check_that(listed, "labels", expected, came, TypeError)
         given = list(labels or [])
         names = {name for name in given if isinstance(name, str)}
-        names = {name for name in names if name == name.encode(errors="ignore").decode()}
         check_that(len(given) == len(names) == n_classes, "labels", expected, labels)

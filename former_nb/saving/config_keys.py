@@ -114,7 +114,7 @@ ONLY: dict[str, tuple] = {  # key -> the values at which it changes nothing, bes
     "logit_scale": (1,),
 }
 PACKED = ("quantization_config", "quantization", "compression_config")  # no plain numbers
-ALIKE = {  # field of `HubConfig` -> other words for it, which may repeat its value
+ALIKE = {  # field of `TransformerConfig` -> other words for it, which may repeat its value
     "d_model": "hidden_size n_embd d_model embedding_size",
     "n_layers": "num_hidden_layers n_layer num_layers",
     "n_heads": "num_attention_heads n_head",

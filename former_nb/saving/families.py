@@ -32,8 +32,8 @@ class Family:
 
     # the configuration
     architectures: dict[str, str]  # theirs -> the name of our class
-    fields: dict[str, str]  # of `HubConfig` -> theirs in config.json
-    shape: dict[str, Any]  # fields of `HubConfig` that all models of the family share
+    fields: dict[str, str]  # of `TransformerConfig` -> theirs in config.json
+    shape: dict[str, Any]  # fields of `TransformerConfig` that all models of the family share
     arguments: dict[str, str] = field(default_factory=dict)  # of our class -> theirs
     d_ff_factor: int = 0  # where there is no d_ff, it is d_model so many times; 0 demands one
     defaults: dict[str, Any] = field(default_factory=dict)  # theirs -> what an absent one means

@@ -35,7 +35,6 @@ from ..data.tokens import BOS, EOS, PAD, TextTokenizer
 from ..models import bart  # noqa: F401, it enters its model
 from ..models.bert import BertClassifier, BertMaskedLanguageModel
 from ..models.config import TransformerConfig
-from ..models.hub_config import as_hub_config, make_config
 from ..models.pretrained import (
     MODEL_CLASSES,
     WEIGHTS,
@@ -150,7 +149,7 @@ def _read_biases(saved):
 
 
 def _read_sizes(family, theirs):
-    "The fields of `HubConfig` that have a field in config.json."
+    "The fields of `TransformerConfig` that have a field in config.json."
     values = {ours: theirs.get(name) for ours, name in family.fields.items()}
     if values.get("d_ff") is None and isinstance(values["d_model"], int):
         if family.d_ff_factor:
@@ -228,7 +227,7 @@ def read_config(
         values["bias"] = _read_biases(saved)
     if family.shape.get("positions") == "rotary":
         values.update(_read_rope(saved))
-    return family, kind, make_config(values), _read_arguments(family, kind, theirs)
+    return family, kind, TransformerConfig(**values), _read_arguments(family, kind, theirs)
 
 
 def _obstacles(family, model, config):
@@ -258,7 +257,7 @@ def _family_of(model, config):
             theirs = classes.get(target)
             if config is None or theirs is None or not issubclass(theirs, kind):
                 continue
-            obstacles = _obstacles(family, model, as_hub_config(config))
+            obstacles = _obstacles(family, model, config)
             if not obstacles and theirs is kind:
                 return name, family
             nearest.append((obstacles, target, name))
@@ -311,7 +310,7 @@ def write_config(
     values = {"architectures": architectures[:1], "model_type": model_type}
     for ours, theirs in family.arguments.items():
         values[theirs] = whole.init_args[ours]
-    values.update(_field_values(family, as_hub_config(config)))
+    values.update(_field_values(family, config))
     if hasattr(whole, "n_classes"):
         values["id2label"] = {i: f"LABEL_{i}" for i in range(whole.n_classes)}
     values.update(family.fixed)
@@ -427,7 +426,7 @@ def _part(
     if not differ:
         return family, config, arguments
     if kind is LanguageModel:
-        return family, replace(as_hub_config(config), tied_head=False), arguments
+        return family, replace(config, tied_head=False), arguments
     expected = f"{differ[0]} equal to {family.copies[differ[0]]}, as ours has one for both"
     check_that(family.parted, "source", expected, "two that differ")
     modules = dict(family.modules)

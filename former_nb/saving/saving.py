@@ -36,7 +36,6 @@ from ..models import (  # noqa: F401
     classifier,
     encoder_decoder,
     language_model,
-    mixture_of_experts,
 )
 from ..models.masked_language import MaskedLanguageModel
 from ..models.pretrained import (
@@ -127,9 +126,8 @@ def _load_own(folder, saved):
     names = [[name] for name in MODEL_CLASSES]
     check_choice("architectures", saved.get("architectures"), names)
     [name] = saved["architectures"]
-    size = (folder / WEIGHTS).stat().st_size
-    model, most = build_model(MODEL_CLASSES[name], saved, size)
-    tensors, sums = read_tensors("model", folder / WEIGHTS, most)
+    model = build_model(MODEL_CLASSES[name], saved)
+    tensors, sums = read_tensors("model", folder / WEIGHTS)
     wrong = [file for file in sums if not re.fullmatch(r"[\w-]+\.json", file)]
     check_that(not wrong, WEIGHTS, "sums of JSON files in its folder", wrong)
     for file, sum_of_file in sums.items():
