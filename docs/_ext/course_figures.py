@@ -356,7 +356,8 @@ FIGURES = {
     "induction-head": induction_head,
     "film": film,
 }
-PARTS = {"induction-head": ["two-layers"], "film": ["film-scenes"]}  # scripts that go before a figure's own
+# scripts that go before a figure's own
+PARTS = {"induction-head": ["two-layers"], "film": ["film-scenes"]}
 
 # ---------------------------------------------------------------- files
 

@@ -144,7 +144,7 @@ window.filmDrawings = (figure, data, softmax) => {
     const frames = Array.from({ length: count }, (_, i) => figure.add("rect", { x: slot(i) - step * 0.45, y: top - high / 2, width: step * 0.9, height: high, rx: 7, class: "box" }, "", parent));
     const written = Array.from({ length: count }, (_, i) => figure.text(slot(i), top + high * 0.17, begins[i] ?? steps[i - begins.length].written, "mid strong letters", parent));
     const bars = steps[0].letters.map((_, b) => ({
-      letter: figure.text(left - 16, first + b * row + 5, "", "mid strong large", parent),
+      letter: figure.text(left - 9, first + b * row + 5, "", "end strong large", parent),
       bar: figure.add("rect", { x: left, y: first + b * row - 11, height: 22, rx: 4, class: "v" }, "", parent),
       share: figure.text(0, first + b * row + 5, "", "middle", parent),
     }));
@@ -162,7 +162,7 @@ window.filmDrawings = (figure, data, softmax) => {
         set(bar, { width: long.toFixed(1), opacity: b === pick ? mix(0.55, 1, picked) : 0.55 * other });
         set(share, { x: (left + long + 8).toFixed(1), opacity: other * between(u, 0, 0.35), text: percent(p[b]) });
       });
-      set(flying, { text: chosen, x: mix(left - 16, slot(at), flies).toFixed(1), y: mix(first + pick * row + 5, top + high * 0.17, flies).toFixed(1),
+      set(flying, { text: chosen, x: mix(left - 14, slot(at), flies).toFixed(1), y: mix(first + pick * row + 5, top + high * 0.17, flies).toFixed(1),
         opacity: ends || u < 0.5 || u > 1 ? 0 : 1 });
     };
   }
@@ -216,7 +216,7 @@ window.filmDrawings = (figure, data, softmax) => {
     scenes: [ // how long each is, and when its picture is whole
       { seconds: 6.5, whole: 6, says: `A word looks at the others. “${capital(asked)}” asks for a noun that is alive, finds “${words[most(now)]}”, and takes ${percent(now[most(now)])} of its answer from there.` },
       { seconds: 6, whole: 5.2, says: `“${capital(words[moves[0]])}” and “${words[moves[1]]}” change places, but no weight changes, because attention alone doesn't know the order of the words.` },
-      { seconds: 6, whole: 5.2, says: `A model that writes mustn't read ahead, so a mask hides what comes after “${asked}”. The other words share the attention, and “${words[most(later)]}” gets ${percent(later[most(later)])}.` },
+      { seconds: 6, whole: 5.2, says: `A model that writes mustn't read ahead, so a mask hides what follows “${asked}”. The other words share the attention, and “${words[most(later)]}” gets ${percent(later[most(later)])}.` },
       { seconds: 6.5, whole: 5.8, says: `One head gives one answer, so a Transformer has several. Here four heads of a trained model read “${capital(data.heads.letters.slice(1).join(""))}”, and each looks elsewhere.` },
       { seconds: 7.5, whole: 7.2, says: `To write, the model gives every letter a chance, and one of them is drawn. So it has invented “${capital(name)}”, a name that isn't in its list.` },
       { seconds: 7.5, whole: 7.5, says: `“${capital(data.number.source.slice(1, -1).join(""))}” is one-and-twenty. For “twenty”, the head shown here reads “zwanzig”, and for “one” it jumps back to “ein”.` },
