@@ -1082,8 +1082,9 @@ class TestFilm:
     def seen(self, shown, css="text"):
         """The texts that the drawing shows, without those that are faded out."""
         texts = """
-        const faded = (e) => e.tagName !== 'svg' && (e.getAttribute('opacity') === '0' ||
-          Number(e.getAttribute('opacity') ?? 1) < 0.01 || faded(e.parentElement));
+        const clear = (e, name) => Number(e.getAttribute(name) ?? 1) < 0.01;
+        const faded = (e) => e.tagName !== 'svg' &&
+          (clear(e, 'opacity') || clear(e, 'fill-opacity') || faded(e.parentElement));
         return [...document.querySelectorAll(`.figure svg g[display=inline] ${arguments[0]}`)]
           .filter((e) => !faded(e)).map((e) => e.textContent);
         """

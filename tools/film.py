@@ -1,7 +1,7 @@
 """The film of the home page as a loop for README.md and for talks: an animated WebP.
 
-python tools/film.py                      write nbs/images/film.webp
-python tools/film.py --width 1280 FILE    as wide as a talk wants it
+python tools/film.py film.webp                      under 2 MB
+python tools/film.py film.webp --width 1280         as wide as a talk wants it
 
 Chromium draws each moment, since the film is a function of its time, and Pillow puts them together.
 """
@@ -45,17 +45,17 @@ def frames(browser, page, width, rate):
 def main():
     """Record the film and say what it weighs."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("file", nargs="?", type=Path, default=ROOT / "nbs/images/film.webp")
-    parser.add_argument("--width", type=int, default=820, help="of the page, in pixels")
-    parser.add_argument("--rate", type=int, default=12, help="pictures a second")
-    parser.add_argument("--quality", type=int, default=60, help="of WebP, from 0 to 100")
+    parser.add_argument("file", type=Path)
+    parser.add_argument("--width", type=int, default=704, help="of the page, in pixels")
+    parser.add_argument("--rate", type=int, default=10, help="pictures a second")
+    parser.add_argument("--quality", type=int, default=85, help="of WebP, from 0 to 100")
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as profile, start_browser(profile) as browser:
         page = write_alone("film", Path(profile))
         first, *others = frames(browser, page, args.width, args.rate)
     lasts = [round(1000 / args.rate)] * len(others) + [1000 * REST]
-    how = {"quality": args.quality, "method": 4, "minimize_size": True, "loop": 0}
-    first.save(args.file, save_all=True, append_images=others, duration=lasts, **how)
+    how = {"quality": args.quality, "method": 4, "allow_mixed": True, "kmax": 40}
+    first.save(args.file, save_all=True, append_images=others, duration=lasts, loop=0, **how)
     print(f"{args.file}: {len(lasts)} pictures, {args.file.stat().st_size / 1000:.0f} kB")
 
 

@@ -39,7 +39,7 @@ window.filmDrawings = (figure, data, softmax) => {
   function token(words, width, high, kind, parent) { // a word or a letter in its box
     const g = figure.add("g", {}, "", parent), at = { x: -width / 2, y: -high / 2, width, height: high, rx: 7 };
     const frame = figure.add("rect", { ...at, class: "box" }, "", g);
-    const shade = figure.add("rect", { ...at, class: "k", opacity: 0 }, "", g);
+    const shade = figure.add("rect", { ...at, class: "k", "fill-opacity": 0 }, "", g);
     return { g, frame, shade, text: figure.text(0, high * 0.17, words, `mid strong ${kind}`, g) };
   }
 
@@ -83,16 +83,16 @@ window.filmDrawings = (figure, data, softmax) => {
         const came = between(t, 0.2 * j, 0.2 * j + 0.5), pale = masked[j] ? 1 - 0.6 * fall : 1;
         const curve = arc(middle(asks), x, 0, reach), shape = path(curve.map((n, i) => (i % 2 ? n + high0 + (i > 4 ? lift : 0) : n)));
         const falling = masked[j] ? fall : 0;
-        set(arcs[j], { d: shape, ...grown(grow), opacity: (1 - falling).toFixed(3), transform: `translate(0 ${(150 * falling ** 2).toFixed(1)})`,
+        set(arcs[j], { d: shape, ...grown(grow), "stroke-opacity": (1 - falling).toFixed(3), transform: `translate(0 ${(150 * falling ** 2).toFixed(1)})`,
           style: `stroke-width:${thick(masked[j] ? before[j] : weights[j], 17)}` });
         set(tokens[j].g, { transform: `translate(${x.toFixed(1)} ${(y + lift + 14 * (1 - came)).toFixed(1)})`, opacity: (came * pale).toFixed(3) });
-        set(tokens[j].shade, { opacity: (0.7 * grow * weights[j]).toFixed(3) });
-        set(shares[j], { x: x.toFixed(1), y: (y + lift + high / 2 + 18).toFixed(1), opacity: (grow * (1 - falling) * (lift ? 1 - bow : 1)).toFixed(3),
+        set(tokens[j].shade, { "fill-opacity": (0.7 * grow * weights[j]).toFixed(3) });
+        set(shares[j], { x: x.toFixed(1), y: (y + lift + high / 2 + 18).toFixed(1), "fill-opacity": (grow * (1 - falling) * (lift ? 1 - bow : 1)).toFixed(3),
           text: percent(grow * weights[j]) });
         values[j].forEach((circle, n) => { // what comes home
           const u = (t * 0.45 + n / 3) % 1, [cx, cy] = along(curve, 1 - u), share = weights[j] * clamp(1 - 5 * falling);
           const seen = between(t, 3.4, 4.4) * Math.min(1, 6 * u, 6 * (1 - u)) * (share > 0.05 ? 1 : 0) * (1 - bow);
-          set(circle, { cx: cx.toFixed(1), cy: (cy + high0).toFixed(1), r: (1.5 + 6 * Math.sqrt(share)).toFixed(1), opacity: seen.toFixed(3) });
+          set(circle, { cx: cx.toFixed(1), cy: (cy + high0).toFixed(1), r: (1.5 + 6 * Math.sqrt(share)).toFixed(1), "fill-opacity": seen.toFixed(3) });
         });
       });
       set(tokens[asks].frame, { style: `stroke-width:${mix(1.5, 3.5, between(t, 1.3, 1.7))}` });
@@ -126,9 +126,9 @@ window.filmDrawings = (figure, data, softmax) => {
         set(g, { transform: `translate(${px.toFixed(1)} ${py.toFixed(1)}) scale(${scale.toFixed(4)})`, style: `--part:${(100 * part).toFixed(1)}%`,
           visibility: h && part <= 0 ? "hidden" : "visible" });
         arcs.forEach((one, j) => set(one, { ...grown(grow), style: `stroke-width:${thick(mix(mean[j], weights[h][j], part), 17 / (wide ? 1 : 1.2))}` }));
-        tokens.forEach((one, j) => set(one.shade, { opacity: (0.55 * part * weights[h][j]).toFixed(3) }));
+        tokens.forEach((one, j) => set(one.shade, { "fill-opacity": (0.55 * part * weights[h][j]).toFixed(3) }));
         set(tokens[last].frame, { style: `stroke-width:${mix(1.5, 3, part)}` });
-        set(name, { x: (cx - (step * small * n) / 2 + 22).toFixed(1), y: (cy - (wide ? 88 : 72)).toFixed(1), opacity: part.toFixed(3) });
+        set(name, { x: (cx - (step * small * n) / 2 + 22).toFixed(1), y: (cy - (wide ? 88 : 72)).toFixed(1), "fill-opacity": part.toFixed(3) });
       });
     };
   }
@@ -155,15 +155,15 @@ window.filmDrawings = (figure, data, softmax) => {
       const { letters, p, pick, written: chosen } = steps[beat], ends = beat === steps.length - 1;
       const picked = between(u, 0.42, 0.55), flies = between(u, 0.5, 0.95), at = begins.length + beat;
       frames.forEach((frame, i) => set(frame, { class: i === at && !ends ? "box v" : "box", opacity: i < at ? 1 : 0.55 }));
-      written.forEach((letter, i) => set(letter, { opacity: i < at ? 1 : 0 }));
+      written.forEach((letter, i) => set(letter, { "fill-opacity": i < at ? 1 : 0 }));
       bars.forEach(({ letter, bar, share }, b) => {
         const long = Math.max(2, length * p[b] * between(u, 0, 0.35)), other = b === pick ? 1 : 1 - 0.65 * picked;
-        set(letter, { opacity: other, text: letters[b] });
-        set(bar, { width: long.toFixed(1), opacity: b === pick ? mix(0.55, 1, picked) : 0.55 * other });
-        set(share, { x: (left + long + 8).toFixed(1), opacity: other * between(u, 0, 0.35), text: percent(p[b]) });
+        set(letter, { "fill-opacity": other, text: letters[b] });
+        set(bar, { width: long.toFixed(1), "fill-opacity": b === pick ? mix(0.55, 1, picked) : 0.55 * other });
+        set(share, { x: (left + long + 8).toFixed(1), "fill-opacity": other * between(u, 0, 0.35), text: percent(p[b]) });
       });
       set(flying, { text: chosen, x: mix(left - 14, slot(at), flies).toFixed(1), y: mix(first + pick * row + 5, top + high * 0.17, flies).toFixed(1),
-        opacity: ends || u < 0.5 || u > 1 ? 0 : 1 });
+        "fill-opacity": ends || u < 0.5 || u > 1 ? 0 : 1 });
     };
   }
 
@@ -191,16 +191,16 @@ window.filmDrawings = (figure, data, softmax) => {
       const over = between(t, 0.5 + TICK * letters.length, 1.1 + TICK * letters.length); // all of it is written
       kept.forEach((one, n) => {
         const pale = n < i ? 0.28 : n === i ? 0.28 * between(u, 0.8, 1) : 0, sure = map[n][best[n]] / 100;
-        set(one, { opacity: mix(pale, sure, over).toFixed(3), style: `stroke-width:${mix(1.2, thick(sure, 5), over)}` });
+        set(one, { "stroke-opacity": mix(pale, sure, over).toFixed(3), style: `stroke-width:${mix(1.2, thick(sure, 5), over)}` });
       });
       source.forEach((_, j) => {
         const w = map[i][j] / 100;
-        set(arcs[j], { d: shape(i, j), ...grown(w > 0 ? between(u, 0, 0.4) : 0), opacity: (1 - over).toFixed(3), style: `stroke-width:${thick(w, 9)}` });
-        set(read[j].shade, { opacity: (0.75 * w * between(u, 0.1, 0.45) * (1 - over)).toFixed(3) });
+        set(arcs[j], { d: shape(i, j), ...grown(w > 0 ? between(u, 0, 0.4) : 0), "stroke-opacity": (1 - over).toFixed(3), style: `stroke-width:${thick(w, 9)}` });
+        set(read[j].shade, { "fill-opacity": (0.75 * w * between(u, 0.1, 0.45) * (1 - over)).toFixed(3) });
       });
       wrote.forEach(({ frame, text }, n) => {
         set(frame, { class: n === i && over < 1 ? "box q" : "box", opacity: n <= i ? 1 : 0.4 });
-        set(text, { opacity: n < i ? 1 : n === i ? between(u, 0.35, 0.6) : 0 });
+        set(text, { "fill-opacity": n < i ? 1 : n === i ? between(u, 0.35, 0.6) : 0 });
       });
     };
   }
