@@ -292,7 +292,8 @@ COPY = "navigator.clipboard.writeText = async (text) => { window.copied = text; 
 
 
 def test_every_figure_keeps_its_state_in_the_address():
-    assert {*CHANGED} == {*figures.FIGURES} - {"train-your-own"}  # its link is the model itself
+    none = {"train-your-own", "film"}  # the link of one is the model itself, a film has none
+    assert {*CHANGED} == {*figures.FIGURES} - none
 
 
 @pytest.mark.parametrize("name", CHANGED)
@@ -1051,3 +1052,169 @@ def test_the_still_picture_is_there_without_scripts_and_where_they_fail(browser,
     browser.get(page.as_uri())
     assert not image().is_displayed()
     assert browser.find_element("css selector", ".figure svg").is_displayed()
+
+
+# ---------------------------------------------------------------- the home page's film
+
+
+STAND = """
+document.querySelector('.figure').film.show(arguments[0]);
+return document.querySelector('.figure svg > [display=inline]').innerHTML;
+"""
+
+
+class TestFilm:
+    def show(self, show, browser, *how):
+        """The film, and a function that shows a time of it."""
+        shown = show("film", *how)
+        return shown, lambda t: browser.execute_script(STAND, t)
+
+    def time(self, shown):
+        return float(shown.all("input[type=range]")[0].get_property("value"))
+
+    def whole(self, browser):
+        """When the picture of each scene is whole."""
+        scenes = "return document.querySelector('.figure').film.scenes"
+        return [
+            round(scene["from"] + scene["whole"], 2) for scene in browser.execute_script(scenes)
+        ]
+
+    def seen(self, shown, css="text"):
+        """The texts that the drawing shows, without those that are faded out."""
+        texts = """
+        const clear = (e, name) => Number(e.getAttribute(name) ?? 1) < 0.01;
+        const faded = (e) => e.tagName !== 'svg' &&
+          (clear(e, 'opacity') || clear(e, 'fill-opacity') || faded(e.parentElement));
+        return [...document.querySelectorAll(`.figure svg g[display=inline] ${arguments[0]}`)]
+          .filter((e) => !faded(e)).map((e) => e.textContent);
+        """
+        return shown.browser.execute_script(texts, css)
+
+    def test_the_words_get_the_weights_of_lesson_02_in_any_order_and_under_a_mask(
+        self, show, browser
+    ):
+        from former_nb.attention import attention, attention_weights
+
+        data = figures.film()["words"]
+        q, k, v = (torch.tensor(data[name])[None] for name in "qkv")
+        past = torch.ones(6, 6, dtype=torch.bool)[None].clone()
+        past[:, 2, [1, 3, 4]] = False  # cat has changed places with mat, so it follows sat
+        shown, stand = self.show(show, browser)
+        first, second, third, *_ = self.whole(browser)
+        for t, mask in [(first, None), (second, None), (third, past)]:
+            stand(t)
+            weights = attention_weights(q, k, mask)[0, 2]
+            percents = [f"{round(100 * w)} %" for w in weights.tolist() if w > 0]
+            assert [text for text in self.seen(shown) if text.endswith(" %")] == percents
+            alive, action = attention(q, k, v, mask)[0, 2]
+            said = f"sat takes home: alive {alive:.2f} \u00b7 action {action:.2f}"
+            assert said in self.seen(shown)
+            assert "88 %" in shown.said or "83 %" in shown.said or "no weight" in shown.said
+
+    def test_a_name_is_written_with_the_chances_that_pytorch_computes(self, show, browser):
+        from former_nb import Sampling, generate, load_model
+        from former_nb.data.data_sets import load_names
+
+        model, tokenizer, _ = load_model("names", "cpu")
+        pick = Sampling(temperature=0.8, seed=0)
+        name = generate(model, ["Jo"] * 8, pick=pick, tokenizer=tokenizer)[0].lower()
+        assert name not in {known.lower() for known in load_names()[0]}
+        shown, stand = self.show(show, browser)
+        begins = browser.execute_script(
+            "return document.querySelector('.figure').film.scenes[4].from"
+        )
+        for beat, text in enumerate(name[:n] for n in range(2, len(name) + 1)):
+            with torch.no_grad():
+                logits = model(torch.tensor([[1, *tokenizer.encode(text)]]))[0, -1]
+            logits[[0, 1, 3]] = -torch.inf
+            p = (logits / 0.8).softmax(dim=-1).topk(5)
+            letters = [tokenizer.decode([token]) or "end" for token in p.indices.tolist()]
+            stand(begins + 0.6 + 0.95 * beat + 0.95 * 0.36)  # the bars are whole
+            chances = [f"{round(100 * x)} %" if x >= 0.005 else "< 1 %" for x in p.values.tolist()]
+            assert self.seen(shown) == [*text, *sum(zip(letters, chances), ())]
+        assert f"\u201c{name.capitalize()}\u201d" in shown.said
+
+    def test_four_heads_have_the_weights_of_the_model_of_names(self, show, browser):
+        from former_nb import load_model
+        from former_nb.inspection.recording import record_attention
+
+        model, tokenizer, _ = load_model("names", "cpu")
+        with torch.no_grad(), record_attention(model) as weights:
+            model(torch.tensor([[1, *tokenizer.encode("jotvina")]]))
+        _, stand = self.show(show, browser)
+        stand(self.whole(browser)[3])
+        widths = """
+        return [1, 2, 3, 4].map((h) => [...document.querySelectorAll(`.figure .head${h} path`)]
+          .map((arc) => parseFloat(arc.style.strokeWidth)));
+        """
+        drawn = torch.tensor(browser.execute_script(widths))
+        expected = 0.7 + 17 * weights["stack.blocks.1.attention"][0, :, -1]
+        torch.testing.assert_close(drawn, expected, rtol=0, atol=0.01)
+
+    def test_it_translates_and_ends_with_the_button(self, show, browser):
+        shown, stand = self.show(show, browser)
+        end = shown.all("a.film-end")[0]
+        stand(20)
+        assert not end.is_displayed()
+        stand(40)
+        text = "".join(text for text in self.seen(shown) if len(text) == 1)
+        assert text == "\u25b8einundzwanzig\u25a0twenty-one"
+        assert end.is_displayed() and end.text == "Train your own"
+        assert end.get_attribute("href").endswith("#your-own-model-in-a-link")
+        assert "Play again" in shown.texts("button")
+
+    def test_a_time_has_one_picture(self, show, browser):
+        _, stand = self.show(show, browser)
+        times = [1.1, 8.3, 13.9, 22.4, 28.8, 36.1, 40]
+        forwards = [stand(t) for t in times]
+        assert forwards == [stand(t) for t in reversed(times)][::-1] and len({*forwards}) == 7
+
+    def test_it_plays_by_itself_until_a_hand_stops_it(self, show, browser):
+        shown, _ = self.show(show, browser)
+        wait(browser, lambda: self.time(shown) > 0.3)
+        shown.press("Stop")
+        stood = self.time(shown)
+        browser.execute_script("document.body.style.paddingBottom = '3000px'; scrollTo(0, 2000)")
+        browser.execute_script("scrollTo(0, 0)")
+        browser.execute_async_script("setTimeout(arguments[0], 400)")
+        assert self.time(shown) == stood
+        shown.press("Play")
+        wait(browser, lambda: self.time(shown) > stood)
+        shown.keys(RIGHT)  # a step is a picture, and it stands
+        assert self.time(shown) == pytest.approx(self.whole(browser)[1], abs=0.051)
+        shown.press("Play")  # that scene, from its beginning
+        wait(browser, lambda: 6.5 <= self.time(shown) < 11)
+        shown.press("Stop")
+
+    def test_it_is_stepped_by_buttons_and_keys_and_moved_by_its_slider(self, show, browser):
+        shown, _ = self.show(show, browser)
+        whole, sentences = self.whole(browser), []
+        shown.keys(HOME)
+        assert self.time(shown) == 0
+        for at in whole[1:]:
+            shown.all("button[aria-label='Next scene']")[0].click()
+            assert self.time(shown) == pytest.approx(at, abs=0.051)
+            sentences.append(shown.said)
+        assert len({*sentences}) == 5
+        shown.keys(RIGHT)
+        assert self.time(shown) == pytest.approx(whole[-1], abs=0.051), "the last stays"
+        shown.keys(LEFT, "button")
+        shown.all("button[aria-label='Previous scene']")[0].click()
+        assert self.time(shown) == pytest.approx(whole[3], abs=0.051)
+        shown.keys(UP)
+        assert whole[3] < self.time(shown) < whole[3] + 0.2
+        slider = shown.all("input[type=range]")[0]
+        assert slider.get_attribute("aria-valuetext") == "scene 4 of 6"
+
+    def test_where_motion_is_reduced_it_is_six_pictures(self, show, browser, pages):
+        shown, _ = self.show(show, browser)
+        calm = {"features": [{"name": "prefers-reduced-motion", "value": "reduce"}]}
+        browser.execute_cdp_cmd("Emulation.setEmulatedMedia", calm)
+        browser.get("about:blank")
+        browser.get(pages["film"].as_uri())
+        wait(browser, lambda: shown.all("input"))
+        whole = self.whole(browser)
+        browser.execute_async_script("setTimeout(arguments[0], 400)")
+        for at in whole:
+            assert self.time(shown) == pytest.approx(at, abs=0.051)
+            shown.keys(RIGHT)

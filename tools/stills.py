@@ -17,8 +17,8 @@ from selenium.webdriver.support.ui import WebDriverWait
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / "docs" / "_ext"), str(ROOT / "tests")]
 
-from browser_tools import start_browser  # noqa: E402
-from course_figures import FIGURES, STATIC, write_alone  # noqa: E402
+from browser_tools import set_screen, start_browser  # noqa: E402
+from course_figures import FIGURES, STATIC, sheet_of, write_alone  # noqa: E402
 
 IMAGES = ROOT / "nbs" / "images"
 HUES = dict(q="#0072b2", k="#d55e00", v="#009e73")
@@ -26,6 +26,7 @@ DAY = dict(HUES, n="#6b7480", ink="#1f2328", soft="#4b535d", rule="#d0d7de", pap
 NIGHT = dict(HUES, n="#9aa4b0", ink="#e8eaed", soft="#b4bcc6", rule="#3a414a", paper="#15181c")
 RECORD = """
 const svg = document.querySelector('.figure svg').cloneNode(true);
+svg.querySelectorAll('[display="none"]').forEach((e) => e.remove());
 for (const e of svg.querySelectorAll('*'))
   for (const name of [...e.getAttributeNames()])
     if (/^(aria-|role|tabindex)/.test(name)) e.removeAttribute(name);
@@ -34,14 +35,22 @@ return [svg.innerHTML, svg.getAttribute('viewBox'), text('.figure-head b'), text
 """
 
 
-def rules(colors):
-    """The rules of figures.css for what is drawn, with these colours in place of variables."""
-    css = (STATIC / "figures.css").read_text(encoding="utf-8")
-    drawn = re.findall(r"^\.figure svg (\S.*?\})$", css, re.M)
-    drawn = [
-        rule for rule in drawn if not re.search(r":(focus|hover)|\.(handle|cell|letter) \{", rule)
+def rules(drawn, own):
+    """The rules for what is drawn, with a figure's own, without those of what isn't there."""
+    sheets = [STATIC / "figures.css", STATIC / own] if own else [STATIC / "figures.css"]
+    css = "".join(sheet.read_text(encoding="utf-8") for sheet in sheets)
+    found = re.findall(r"^\.figure svg (\S.*?\})$", css, re.M)
+    kept = [
+        rule for rule in found if not re.search(r":(focus|hover)|\.(handle|cell|letter) \{", rule)
     ]
-    text = "\n".join(drawn).replace(".handle .reach", ".reach")
+    text = "\n".join(kept).replace(".handle .reach", ".reach")
+    there = set(" ".join(re.findall(r'class="([^"]*)"', drawn)).split())
+    needed = [set(re.findall(r"\.([a-z]\w*)", rule.partition("{")[0])) for rule in text.split("\n")]
+    return "\n".join(rule for rule, some in zip(text.split("\n"), needed) if some <= there)
+
+
+def colored(text, colors):
+    """Rules with these colours in place of variables."""
     return re.sub(r"var\(--fig-(\w+)\)", lambda match: colors[match[1]], text)
 
 
@@ -51,16 +60,20 @@ def moves(browser):
 
 
 def still(browser, page):
-    """The drawing of a figure, as it begins, as an SVG of its own."""
+    """The drawing of a figure, as it begins on a phone with reduced motion, as its own SVG."""
+    set_screen(browser, 430)
+    calm = {"features": [{"name": "prefers-reduced-motion", "value": "reduce"}]}
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", calm)
     browser.get(page.as_uri())
     WebDriverWait(browser, 30, 0.05).until(moves)  # the parts of one come later
     drawn, box, title, said = browser.execute_script(RECORD)
     wide, high = map(int, box.split()[2:])
-    tall = high + 20  # with a margin; as wide as the lessons' drawings
+    tall = round(high * 404 / wide) + 20  # with a margin; as wide as the lessons' drawings
     size = f'viewBox="0 0 404 {tall}" width="485" height="{tall * 1.2:.0f}"'
     panel = f'<rect class="panel" x="1" y="1" width="402" height="{tall - 2}" rx="10"/>'
+    text = rules(drawn, sheet_of(page.stem))
     frame = ".panel{{fill:{paper};stroke:{rule}}}"
-    day, night = (f"{rules(colors)}\n{frame.format(**colors)}" for colors in (DAY, NIGHT))
+    day, night = (f"{colored(text, colors)}\n{frame.format(**colors)}" for colors in (DAY, NIGHT))
     return "\n".join(
         [
             f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="img" aria-labelledby="t d">',
@@ -69,7 +82,7 @@ def still(browser, page):
             f"<style>{day}",
             f"@media (prefers-color-scheme:dark){{\n{night}\n}}</style>",
             panel,
-            f'<g transform="translate(12 10) scale({1 - 24 / wide:.3f})">{drawn}</g>',
+            f'<g transform="translate(12 10) scale({380 / wide:.3f})">{drawn}</g>',
             "</svg>\n",
         ]
     )

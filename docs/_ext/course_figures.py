@@ -112,6 +112,7 @@ def the_cache():
     return {"prompt": ["▸", "j", "o"]}
 
 
+@cache
 def who_looks_where():
     """Answers and cross-attention of the shipped translator, whole and with each head off."""
     import torch
@@ -289,6 +290,49 @@ def lists_script():
     return f"window.figureLists = {json.dumps(lists, ensure_ascii=False, separators=(',', ':'))};\n"
 
 
+def film():
+    """What the home page's film draws: the words of lesson 02, a name, and a number."""
+    rows = ["the", "cat", "sat", "on", "mat", "x", "noun", "verb", "alive", "none"]
+    words, x, *matrices = from_page("02_attention", "words", "x", "W_q", "W_k", "W_v", *rows)[:5]
+    q, k, v = (rounded(x @ w) for w in matrices)
+    said = {"words": words, "q": q, "k": k, "v": v, "asks": 2, "moves": [1, 5]}
+    said["says"] = ["alive", "action"]  # the two numbers of a value
+    (number,) = [word for word in who_looks_where()["words"] if word["number"] == "21"]
+    answer, maps = number["runs"][0].values()
+    number = {"source": number["source"], "answer": answer, "map": maps[3]}  # layer 2, head 2
+    return {"words": said, **a_name_is_written("Jotvinas"), "number": number}
+
+
+def a_name_is_written(name, begins=2, shown=5):
+    """The chances of the letters that follow, from the shipped model at temperature 0.8.
+
+    And what each head of its second layer looks at when it has read all but the last letter."""
+    import torch
+
+    from former_nb import load_model
+    from former_nb.data.text import BOS, EOS, PAD, UNK
+    from former_nb.inspection.recording import record_attention
+
+    model, tokenizer, _ = load_model("names", "cpu")
+    tokens = torch.tensor([[BOS, *tokenizer.encode(name)]])
+    with torch.no_grad(), record_attention(model) as weights:
+        model(tokens[:, :-1])
+    heads = rounded(weights["stack.blocks.1.attention"][0, :, -1])
+    with torch.no_grad():
+        logits = model(tokens)[0]
+    logits[:, [PAD, BOS, UNK]] = -torch.inf  # they are never written
+    steps = []
+    for row, follows in zip(logits[begins:], [*tokens[0, begins + 1 :].tolist(), EOS]):
+        p, order = (row / 0.8).softmax(dim=-1).topk(shown)
+        letters = [tokenizer.decode([token]) or "end" for token in order.tolist()]
+        pick = order.tolist().index(follows)
+        step = {"letters": letters, "p": rounded(p), "pick": pick}
+        steps.append(step | {"written": tokenizer.decode([follows])})
+    letters = [*name.lower()]
+    read = {"letters": ["\u25b8", *letters[:-1]], "weights": heads}
+    return {"heads": read, "name": {"begins": letters[:begins], "steps": steps}}
+
+
 def induction_head():
     """The steps of two layers that `tools/induction.py` recorded, and the losses on the way."""
     recorded = json.loads((HERE / "induction_head.json").read_text(encoding="utf-8"))
@@ -310,8 +354,10 @@ FIGURES = {
     "the-valley": the_valley,
     "train-your-own": train_your_own,
     "induction-head": induction_head,
+    "film": film,
 }
-PARTS = {"induction-head": ["two-layers"]}  # scripts that go before a figure's own
+# scripts that go before a figure's own
+PARTS = {"induction-head": ["two-layers"], "film": ["film-scenes"]}
 
 # ---------------------------------------------------------------- files
 
@@ -323,7 +369,8 @@ def data_script(name):
 
 
 ALONE = """<!doctype html><html lang="en"><meta charset="utf-8"><title>{name}</title>
-<meta name="viewport" content="width=device-width"><link rel="stylesheet" href="figures.css">
+<meta name="viewport" content="width=device-width">
+<link rel="stylesheet" href="figures.css">{sheet}
 <style>body{{margin:1rem;font:1rem/1.65 system-ui}}*{{box-sizing:border-box}}</style>
 <script defer src="address.js"></script><script defer src="figure.js"></script>
 <script defer src="{name}.data.js"></script>
@@ -348,7 +395,8 @@ def write_alone(name, folder):
     page = folder / f"{name}.html"
     parts = [*PARTS.get(name, []), name]
     scripts = "".join(f'<script defer src="{part}.js"></script>' for part in parts)
-    page.write_text(ALONE.format(name=name, scripts=scripts), encoding="utf-8")
+    sheet = f'<link rel="stylesheet" href="{name}.css">' if sheet_of(name) else ""
+    page.write_text(ALONE.format(name=name, sheet=sheet, scripts=scripts), encoding="utf-8")
     return page
 
 
@@ -361,6 +409,11 @@ def write_data(app):
     write_scripts(folder, FIGURES)
 
 
+def sheet_of(name):
+    """The sheet of style that a figure has of its own, if any."""
+    return f"{name}.css" if (STATIC / f"{name}.css").exists() else None
+
+
 def load(app, page, template, context, doctree):
     """html-page-context: a page loads the figures that it holds, and no others."""
     names = FIGURE.findall(context.get("body", ""))
@@ -368,6 +421,8 @@ def load(app, page, template, context, doctree):
         app.add_css_file("figures/figures.css")
         app.add_js_file("figures/address.js", loading_method="defer")
         app.add_js_file("figures/figure.js", loading_method="defer")
+    for sheet in filter(None, map(sheet_of, names)):
+        app.add_css_file(f"figures/{sheet}")
     for name in names:
         app.add_js_file(f"figures/{name}.data.js", loading_method="defer")
         for script in [*PARTS.get(name, []), name]:

@@ -305,7 +305,7 @@ STILL = rf'\g<0><div class="live-place"></div><noscript><p>{UNSEEN}</p>' + (
 # a link to a file of the package
 MODULE = re.compile(rf"\]\(((?:\.\./)*)\.\./{LIB}/([\w/]+)\.py\)")
 NUMBERED = re.compile(r"# (\d\d) · .*\n")
-HOME = re.compile(r'\A(# .*\n)(?=(?s:.*)<div class="live"(?s:.*)images/transformer\.svg)')
+HOME = re.compile(r'\A(?=<div class="live"(?s:.*)images/transformer\.svg)')
 SOLUTIONS = re.compile(r"\]\((\S*?)(solutions/\w+\.ipynb)\)")
 PREDICT = re.compile(r"(?m)^\*\*(\S+) Predict[.:](?:.+\n?)+")
 
@@ -376,7 +376,7 @@ def show_map(source):
 
     On the home page a place for it: `course.js` moves the map there where there is room for it.
     """
-    source = HOME.sub(r'\1\n<div class="home-map"></div>\n', source)
+    source = HOME.sub('<div class="home-map"></div>\n\n', source)
     title = NUMBERED.match(source)
     picture = f"images/transformer_{title[1]}.svg" if title else None
     if not title or not (NBS / picture).exists():
