@@ -130,7 +130,6 @@ def run_options(name: str) -> dict:
     resume = flag(help="Folder of a run that was cut off: go on where its checkpoint stands.")
     config = flag(help="TOML file with settings, one name = value per line; options win over it.")
     every = flag(min=1, help="Steps between checkpoints, besides those after each evaluation.")
-    curves = flag("--tensorboard", help="Write TensorBoard's curves.")
     overwrite = flag("--overwrite", help="Replace a model in the folder.")
     dry_run = flag("--dry-run", help="Print the settings and what they will cost, and do nothing.")
     return {
@@ -140,7 +139,6 @@ def run_options(name: str) -> dict:
         "device": (OnDevice, Device.auto),
         "threads": (Annotated[int | None, flag(min=1, max=1024, help=THREADS)], None),
         "save_every": (Annotated[int | None, every], None),
-        "tensorboard": (Annotated[bool, curves], False),
         "overwrite": (Annotated[bool, overwrite], False),
         "dry_run": (Annotated[bool, dry_run], False),
     }
@@ -164,7 +162,7 @@ def make_command(name: str, task: type[Task]):
     "A command with an option for each setting of the task; its name may be the path of its file."
 
     def command(out, resume, config, overwrite, dry_run, device, **given):
-        options = {key: given.pop(key) for key in ("threads", "save_every", "tensorboard")}
+        options = {key: given.pop(key) for key in ("threads", "save_every")}
         given = {key: value for key, value in given.items() if value is not None}
         with waiting(LOADING):
             from .commands.train import start

@@ -298,12 +298,10 @@ def test_what_does_not_fit_gets_one_sentence(monkeypatch, names, tmp_path):
     assert "illegal memory access" in fails(broken).stderr  # nor is this a lack of memory
 
 
-def test_what_is_refused_leaves_the_run_that_is_there(model, names, tmp_path, monkeypatch):
+def test_what_is_refused_leaves_the_run_that_is_there(model, names, tmp_path):
     shutil.copytree(model, tmp_path / "old")
     again = [*names, "--out", tmp_path / "old", "--overwrite", *TINY]
     refused(former(*again, "--seed", "99999999999"), "seed")
-    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)  # not installed
-    refused(former(*again, "--tensorboard"), "tensorboard")
     assert contents(tmp_path / "old") == contents(model)
 
 
@@ -471,12 +469,6 @@ def test_training_says_how_many_threads_it_takes(names, tmp_path):
     said = done(*names, "--out", tmp_path / "three", *TINY, "--threads", 3)
     assert "parameters on cpu with 3 threads, " in said
     no_option(former(*names, "--threads", 0), "--threads")
-
-
-def test_curves_for_tensorboard(tmp_path):
-    pytest.importorskip("tensorboard")
-    done("train", "copy", "--out", tmp_path, *SHORT, "--steps", 20, "--tensorboard")
-    assert list(tmp_path.rglob("events.out.tfevents.*"))
 
 
 def test_what_is_judged_is_what_is_written(tmp_path):

@@ -218,18 +218,14 @@ def test_a_text_of_16384_tokens_is_learnt_without_a_table_of_attention():
     assert taken < 16_384**2 < written_out / 8  # not even a boolean mask of T x T fits in
 
 
-def test_parts_and_processes_divide_activations_and_nothing_else():
+def test_parts_divide_activations_and_nothing_else():
     model, batch = tiny(), (tokens(16), tokens(16))
     parts = lambda n: TrainingConfig(gradient_accumulation_steps=n)
     one, two, four = (training_cost(model, batch, parts(n)) for n in (1, 2, 4))
-    shared = training_cost(model, batch, parts(2), processes=2)
-    assert one.flops == two.flops == four.flops == shared.flops
+    assert one.flops == two.flops == four.flops
     assert one.activations > 1.9 * two.activations > 3.6 * four.activations
-    assert shared.activations == four.activations and one.buckets == 0
-    # what is sent is a second copy of the gradients
-    assert shared.buckets == shared.gradients and shared.peak == four.peak + shared.buckets
     for name in ("weights", "gradients", "states"):
-        assert getattr(shared, name) == getattr(one, name)
+        assert getattr(four, name) == getattr(one, name)
 
 
 def test_flops_are_those_of_the_products():
@@ -327,7 +323,7 @@ def test_a_cost_is_said_with_three_digits_and_the_unit_that_fits():
     assert cost.parameters == 10 * 16 + 16 * 10 + 10 and cost.weights == 4 * cost.parameters
     first, second = str(cost).splitlines()
     assert first.startswith("330 parameters; a step: 23.0 kFLOP forward and backward, ")
-    assert "weights 1.32 kB, gradients 1.32 kB" in second and "buckets 0.00 B" in second
+    assert "weights 1.32 kB, gradients 1.32 kB" in second
     for n, said in {999: "999 B", 1000: "1.00 kB", 12_345: "12.3 kB", 10**18: "1000 PB"}.items():
         assert f"weights {said}," in str(replace(cost, weights=n))
 
@@ -384,6 +380,5 @@ def test_other_models_and_what_is_refused():
     assert cost.parameters == weights and cost.gradients == 4 * weights
     assert cost.weights == 4 * (weights + 6 + 6)
     refuses(lambda: training_cost(Picky(), batch), ValueError, "model")
-    refuses(lambda: training_cost(Pair(), batch, processes=0), ValueError, "processes", "0")
     with pytest.raises(TypeError):
         training_cost(Pair(), batch[1])

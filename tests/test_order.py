@@ -252,8 +252,7 @@ PROMISED = {  # why it is offered -> what nothing here imports but its own page 
     "data.subwords.count_words",
     "a model to train": "models.mixture_of_experts.MixtureLanguageModel "
     "models.mixture_of_experts.with_balance",
-    "a way out, to other programs": "saving.saving.to_onnx training.trainer.ForTrainer "
-    "training.trainer.by_name",
+    "a way out, to other programs": "saving.saving.to_onnx",
     "as a lesson derives it, around or beside which the library has more": "data.text.encode_texts "
     "decoding.translation.beam_decode decoding.translation.bleu",
     "the ladder, for a table or a figure of one's own": "ladder.staircase.course_rungs "

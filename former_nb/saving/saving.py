@@ -49,7 +49,6 @@ from ..models.pretrained import (
     check_vocabulary,
     fill_model,
 )
-from ..training.sharding import gather_model
 from .hugging_face import load_folder, with_model_type
 
 __all__ = ["save_model", "load_model", "to_onnx"]
@@ -63,13 +62,10 @@ def save_model(
     tokenizer: TextTokenizer | tuple,  # or (source, target) of a translator
     labels: list[str] | None = None,  # of a classifier, in the order of their numbers
 ) -> None:
-    """Write all that `load_model` needs, each file whole. A `README.md` that is there stays. Where
-    weights are cut between processes, all of them call this."""
+    "Write all that `load_model` needs, each file whole. A `README.md` that is there stays."
     expected = "a module, which comes after its folder: save_model(folder, model, tokenizer)"
     check_that(isinstance(model, nn.Module), "model", expected, type(model).__name__, TypeError)
-    whole: Any = gather_model(model)
-    if whole is None:  # the first process writes
-        return
+    whole: Any = model
     expected = "one that is saved alone: its `encoder`, or BERT's whole by `to_hugging_face`"
     alone = not isinstance(whole, MaskedLanguageModel)
     check_that(alone, "model", expected, type(whole).__name__)

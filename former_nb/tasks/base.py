@@ -53,7 +53,6 @@ RUN_OPTIONS = {  # of the command line, so that no setting can be called so
     "device",
     "threads",
     "save_every",
-    "tensorboard",
     "overwrite",
     "dry_run",
 }

@@ -23,7 +23,6 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map_only
 
 from ..base.flops import count_flops, short_number
-from ..base.guards import check_int
 from ..models.choices import ACTIVATIONS
 from ..models.config import TransformerConfig
 from .losses import batch_loss
@@ -100,27 +99,26 @@ def without_numbers(
 
 @dataclass(frozen=True)
 class TrainingCost:
-    "What one step asks of each process, memory in bytes."
+    "What one step asks for, memory in bytes."
 
     parameters: int  # numbers that are trained
-    flops: int  # forward and backward over the whole batch; the processes share them
-    update_flops: int  # of the optimizers; each process makes all of them
+    flops: int  # forward and backward over the whole batch
+    update_flops: int  # of the optimizers
     weights: int  # and buffers
     gradients: int
     states: int  # of the optimizers
-    buckets: int  # copies of the gradients on their way; 0 for one process
     activations: int  # kept for the backward of one part, the parameters left out
     peak: int  # most at any moment of a step, with all of the above
 
     def __str__(self):
-        parts = ("weights", "gradients", "states", "buckets", "activations")
+        parts = ("weights", "gradients", "states", "activations")
         sizes = ", ".join(f"{name} {short_number(getattr(self, name), 'B')}" for name in parts)
         flops = short_number(self.flops, "FLOP")
         update = short_number(self.update_flops, "FLOP")
         return (
             f"{self.parameters:,} parameters; a step: {flops} forward and backward, "
             f"{update} in the optimizers\n"
-            f"memory of each process: {short_number(self.peak, 'B')} at most ({sizes})"
+            f"memory: {short_number(self.peak, 'B')} at most ({sizes})"
         )
 
 
@@ -164,7 +162,6 @@ def training_cost(
     model: nn.Module,  # maps inputs to logits; left as it is, and may be on the meta device
     batch: Any,  # (inputs, targets) of a whole step; only shapes matter, so pads cost as tokens do
     config: TrainingConfig = TrainingConfig(),
-    processes: int = 1,  # that share the batch
 ) -> TrainingCost:
     """What a step of `fit` costs on the CPU, counted without computing it. Shapes must be fixed.
 
@@ -172,7 +169,6 @@ def training_cost(
     watched. Without numbers nobody knows which tokens are pads, so rows are not packed, and each
     position is counted as a token. A batch with pads costs less than that on the CPU.
     """
-    check_int("processes", processes)
     alive = _Alive()
     saved = _Alive()  # for backward
     cuts = config.gradient_accumulation_steps
@@ -184,13 +180,12 @@ def training_cost(
             update, gradients, states = _first_update(model, optimizers)
             alive.most = alive.now
             few = min(2, cuts)  # parts that are watched, the largest
-            rows = sum(len(targets) for _, targets in split_batch(batch, processes * cuts)[-few:])
+            rows = sum(len(targets) for _, targets in split_batch(batch, cuts)[-few:])
             last = tree_map_only(torch.Tensor, lambda t: t[-rows:], batch)
             shorter = replace(config, gradient_accumulation_steps=few)
             flops = _one_step(model, last, optimizers, shorter, saved) - update
     except (DataDependentOutputException, DynamicOutputShapeException) as error:
         raise ValueError(f"model: expected shapes that depend on no number, got {error}") from None
-    buckets = gradients if processes > 1 else 0
     return TrainingCost(
         parameters=sum(p.numel() for p in model.parameters() if p.requires_grad),
         flops=flops * len(batch[1]) // rows,
@@ -198,9 +193,8 @@ def training_cost(
         weights=_bytes([*model.parameters(), *model.buffers()]),
         gradients=gradients,
         states=states,
-        buckets=buckets,
         activations=saved.most,
-        peak=alive.most + buckets,
+        peak=alive.most,
     )
 
 
