@@ -4,7 +4,6 @@ import inspect
 import os
 import shlex
 import sys
-from enum import Enum
 from pathlib import Path
 from typing import Annotated
 
@@ -221,32 +220,16 @@ def read_prompts(
     return prompts
 
 
-class Kind(str, Enum):
-    "What the rows of a new task are."
-
-    pairs = "pairs"
-    labels = "labels"
-    text = "text"
-
-
-@app.command(
-    "new",
-    epilog="Example: former-nb new vowels, then former-nb train vowels.py. "
-    "Or: former-nb new praise --kind labels",
-)
+@app.command("new", epilog="Example: former-nb new vowels, then former-nb train vowels.py")
 @one_sentence
 def new_command(
     name: Annotated[str, typer.Argument(help="Of the task; its file, NAME.py, is written here.")],
-    kind: Annotated[
-        Kind,
-        typer.Option(help="What it learns from: pairs of texts, texts with labels, or one text."),
-    ] = Kind.pairs,
 ):
     "Write a task of your own in one file: an example that trains at once, for you to change."
-    from .commands.new import KINDS, write_task
+    from .commands.new import write_task
 
-    file = write_task(name, Path(), kind.value)
-    echo(f"{file} {KINDS[kind.value]}. Try: former-nb train {file}")
+    file = write_task(name, Path())
+    echo(f"{file} puts the vowels back into names. Try: former-nb train {file}")
 
 
 @app.command("check", epilog="Example: former-nb check mine.py. Or: … class/*.py --csv scores.csv")

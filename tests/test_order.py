@@ -245,8 +245,6 @@ PROMISED = {  # why it is offered -> what nothing here imports but its own page 
     "attention of today's models, and what it needs in a model": "attention.since_llama.QKNorm "
     "attention.since_llama.WrappedAttention attention.since_llama.GatedAttention "
     "attention.since_llama.LatentAttention attention.since_llama.PartialRotary",
-    "real weights, as a milestone tells to fetch them": "saving.hub_files.fetch_model "
-    "saving.hub_files.SMOLLM2",
     "Llama 3's rule, for a `ScaledRotary` of one's own": "models.hub_config.scale_frequencies",
     "byte pairs as derived, without a library": "data.subwords.train_bpe data.subwords.apply_bpe "
     "data.subwords.count_words",

@@ -49,7 +49,7 @@ from ..models.pretrained import (
     check_vocabulary,
     fill_model,
 )
-from .hugging_face import load_folder, with_model_type
+from .hugging_face import load_folder
 
 __all__ = ["save_model", "load_model", "to_onnx"]
 
@@ -110,7 +110,7 @@ def load_model(
         raise ValueError(f"device: expected {wanted}, got {device!r}") from None
     folder = find_model(folder)
     with reading("model", f"a whole model in {str(folder)!r}"):
-        saved = with_model_type(read_json(CONFIG, folder / CONFIG))
+        saved = read_json(CONFIG, folder / CONFIG)
         if "model_type" in saved:  # Hugging Face's name for a kind of model
             loaded = load_folder(folder, saved)
         else:

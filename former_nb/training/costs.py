@@ -1,8 +1,7 @@
 """FLOPs and memory of a training step, counted without computing it.
 
 PyTorch has *fake tensors*, which have a shape, a type and a device, and no numbers. `training_cost`
-runs the very `train_step` of `fit` on them, and watches every tensor that comes and goes. The
-formula below it says why a step keeps that much.
+runs the very `train_step` of `fit` on them, and watches every tensor that comes and goes.
 """
 
 import copy
@@ -23,8 +22,6 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map_only
 
 from ..base.flops import count_flops, short_number
-from ..models.choices import ACTIVATIONS
-from ..models.config import TransformerConfig
 from .losses import batch_loss
 from .optimization import checkpoint_blocks, split_batch
 from .training import train_step
@@ -35,7 +32,6 @@ __all__ = [
     "without_numbers",
     "TrainingCost",
     "training_cost",
-    "activation_bytes",
 ]
 
 
@@ -196,48 +192,3 @@ def training_cost(
         activations=saved.most,
         peak=alive.most,
     )
-
-
-def activation_bytes(
-    config: TransformerConfig,
-    rows: int,  # B
-    length: int,  # T, tokens in each row
-    fused: bool = True,  # attention that never keeps its weights; else written out, and causal
-    bf16: bool = False,  # under autocast; its copies of the weights are left out
-    checkpointing: bool = False,  # as `activation_checkpointing` of `TrainingConfig`
-) -> int:  # bytes, at most at any moment
-    """What a stack of blocks keeps for backward, without dropout and relative positions.
-
-    A pre-norm block of width $d$ with $h$ heads keeps these numbers for each token:
-
-    - the stream before each norm, with mean and deviation: $2d + 4$, always in float32
-    - what each norm returned: $2d$, in bf16 $4d$, because each of the three projections makes a
-      copy of its own, and $5d$ with SwiGLU, whose two layers do so, too
-    - queries, keys and values, shared heads repeated: $3d$
-    - what the heads found: $d$
-    - attention, fused, the sum under each softmax: $h$, always in float32
-    - attention, written out, two tables of weights, because a causal mask makes a second: $2hT$
-    - the units of the feed-forward network, before and after GELU: $2 d_{ff}$
-
-    With $d_{ff} = 4d$ that is about $16d$ numbers, 64 bytes for each token, layer and unit of width
-    in float32. The masks of the written-out form are left out, too. On a CPU in bf16, short rows
-    attend in float32, which keeps $10d$ bytes more. A checkpointed block keeps $d$
-    numbers, its input, and all of the above only while backward is in it.
-    """
-    d = config.d_model
-    h = config.n_heads
-    heads = h * config.head_width  # d, if the width of a head is not chosen by itself
-    itemsize = 2 if bf16 else 4  # bytes of what is computed in bf16
-    norm = 2 if config.norm == "layer" else 1 + d  # RMSNorm keeps what it has divided, too
-    gated = ACTIVATIONS[config.activation].gated
-    units = 4 if gated else 2
-    if config.activation == "relu":
-        units = 1
-    units = units * config.d_ff
-    copies = 5 if gated else 4
-    normed = copies * d if bf16 else 2 * d
-    table = 0 if fused else 2 * h * length
-    exact = 2 * (d + norm) + (h if fused else 0)
-    block = 4 * exact + itemsize * (normed + 4 * heads + units + table)
-    layers = 4 * d * config.n_layers + block if checkpointing else block * config.n_layers
-    return rows * length * layers
