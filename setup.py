@@ -9,7 +9,7 @@ config = ConfigParser(delimiters=["="], interpolation=None)
 config.read(Path(__file__).with_name("settings.ini"), encoding="utf-8")
 s = config["DEFAULT"]
 
-EXTRAS = ("bleu", "charts", "tensorboard", "course")  # what only some functions or pages need
+EXTRAS = ("bleu", "charts", "course")  # what only some functions or pages need
 DATA = ["py.typed", "*.pyi", "*/*.pyi", "data/*/*", "models/*/*", "*/*.html"]
 DATA += ["*/*.toml", "*/*.csv"]
 extras = {name: s[f"{name}_requirements"].split() for name in (*EXTRAS, "dev", "site")}

@@ -4,7 +4,6 @@ import inspect
 import os
 import shlex
 import sys
-from enum import Enum
 from pathlib import Path
 from typing import Annotated
 
@@ -130,7 +129,6 @@ def run_options(name: str) -> dict:
     resume = flag(help="Folder of a run that was cut off: go on where its checkpoint stands.")
     config = flag(help="TOML file with settings, one name = value per line; options win over it.")
     every = flag(min=1, help="Steps between checkpoints, besides those after each evaluation.")
-    curves = flag("--tensorboard", help="Write TensorBoard's curves.")
     overwrite = flag("--overwrite", help="Replace a model in the folder.")
     dry_run = flag("--dry-run", help="Print the settings and what they will cost, and do nothing.")
     return {
@@ -140,7 +138,6 @@ def run_options(name: str) -> dict:
         "device": (OnDevice, Device.auto),
         "threads": (Annotated[int | None, flag(min=1, max=1024, help=THREADS)], None),
         "save_every": (Annotated[int | None, every], None),
-        "tensorboard": (Annotated[bool, curves], False),
         "overwrite": (Annotated[bool, overwrite], False),
         "dry_run": (Annotated[bool, dry_run], False),
     }
@@ -164,7 +161,7 @@ def make_command(name: str, task: type[Task]):
     "A command with an option for each setting of the task; its name may be the path of its file."
 
     def command(out, resume, config, overwrite, dry_run, device, **given):
-        options = {key: given.pop(key) for key in ("threads", "save_every", "tensorboard")}
+        options = {key: given.pop(key) for key in ("threads", "save_every")}
         given = {key: value for key, value in given.items() if value is not None}
         with waiting(LOADING):
             from .commands.train import start
@@ -223,32 +220,16 @@ def read_prompts(
     return prompts
 
 
-class Kind(str, Enum):
-    "What the rows of a new task are."
-
-    pairs = "pairs"
-    labels = "labels"
-    text = "text"
-
-
-@app.command(
-    "new",
-    epilog="Example: former-nb new vowels, then former-nb train vowels.py. "
-    "Or: former-nb new praise --kind labels",
-)
+@app.command("new", epilog="Example: former-nb new vowels, then former-nb train vowels.py")
 @one_sentence
 def new_command(
     name: Annotated[str, typer.Argument(help="Of the task; its file, NAME.py, is written here.")],
-    kind: Annotated[
-        Kind,
-        typer.Option(help="What it learns from: pairs of texts, texts with labels, or one text."),
-    ] = Kind.pairs,
 ):
     "Write a task of your own in one file: an example that trains at once, for you to change."
-    from .commands.new import KINDS, write_task
+    from .commands.new import write_task
 
-    file = write_task(name, Path(), kind.value)
-    echo(f"{file} {KINDS[kind.value]}. Try: former-nb train {file}")
+    file = write_task(name, Path())
+    echo(f"{file} puts the vowels back into names. Try: former-nb train {file}")
 
 
 @app.command("check", epilog="Example: former-nb check mine.py. Or: … class/*.py --csv scores.csv")

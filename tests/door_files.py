@@ -32,7 +32,6 @@ from former_nb.models.config import TransformerConfig
 from former_nb.models.savable import Classifier, LanguageModel
 from former_nb.saving.families import add_families
 from former_nb.saving.hugging_face import from_hugging_face, to_hugging_face
-from former_nb.training.callbacks import TensorBoard
 from former_nb.training.resuming import Checkpoint, lock_folder, release_folder
 
 # ---------------------------------------------------------------- paths
@@ -225,7 +224,6 @@ PATHS: list = [  # that a user gives: arguments, options, settings
     ("save_pretrained ~/model", at_home(pretrained), True),
     ("a tokenizer in ~/tokens", at_home(tokens), True),
     ("Checkpoint ~/r", at_home(lambda home: Checkpoint("~/r").folder == home / "r"), True),
-    ("TensorBoard ~/r", at_home(lambda home: TensorBoard("~/r").folder == home / "r"), True),
     (
         "make_once ~/kept",
         at_home(lambda home: make_once("~/kept", "n", {}, lambda: ({}, {}))),

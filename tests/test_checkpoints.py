@@ -938,33 +938,6 @@ def test_what_a_model_is_not_made_from_is_refused_as_ever():
         Classifier.from_config(SMALL)
 
 
-CUT = """
-import sys
-
-import test_checkpoints as tests
-import torch
-from former_nb.saving.saving import load_model, save_model
-from former_nb.training.sharding import gather_model, is_sharded, shard_model
-
-store = torch.distributed.HashStore()
-torch.distributed.init_process_group("gloo", rank=0, world_size=1, store=store)
-for name in tests.MODELS:
-    whole, cut = tests.made(name), tests.made(name)
-    shard_model(cut, 1, torch.device("cpu"))
-    assert is_sharded(cut) and cut.init_args == whole.init_args
-    assert tests.equal(gather_model(cut), whole), name
-    labels = ["bad", "good"] if hasattr(whole, "n_classes") else None
-    save_model(sys.argv[1], cut, tests.tokenizer_of(whole), labels)
-    assert tests.equal(load_model(sys.argv[1]).model, whole), name
-torch.distributed.destroy_process_group()
-"""
-
-
-@POSIX
-def test_every_kind_is_saved_whole_where_its_weights_are_cut(tmp_path):
-    succeeds(CUT, tmp_path)
-
-
 # ---- what loading costs
 
 

@@ -5,9 +5,6 @@ pinned included. Numbers of two lengths are subtracted, so that what happens onc
 """
 
 import copy
-import os
-import subprocess
-import sys
 import warnings
 from pathlib import Path
 
@@ -138,39 +135,3 @@ def test_half_precision_and_the_compiler_learn(which):
     before = evaluate(model.cuda(), batches)
     history = trained(model, batches, 30, 30, precision="auto", compile=which != "classifier")
     assert history["valid"].iloc[-1] < before
-
-
-def test_sharded_training_runs_on_one_device(tmp_path):
-    command = "accelerate.commands.launch --num_processes 1 --use_fsdp --fsdp_version 2 -m".split()
-    command += "former_nb.cli train copy --rows 256 --steps 4 --device cuda --out".split()
-    command = [sys.executable, "-m", *command, str(tmp_path / "run")]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
-
-
-SHARD = """
-import torch
-from former_nb.training.sharding import gather_model, is_sharded, shard_model
-from test_devices import language_model
-
-torch.distributed.init_process_group("nccl")
-model, batches = language_model()
-shard_model(model, 1, torch.device("cuda"))
-assert is_sharded(model)
-optimizer = torch.optim.AdamW(model.parameters(), 1e-2)
-for tokens, targets in batches:
-    loss = torch.nn.functional.cross_entropy(model(tokens.cuda()).mT, targets.cuda())
-    loss.backward(), optimizer.step(), optimizer.zero_grad()
-assert loss.isfinite() and not is_sharded(gather_model(model))
-torch.distributed.destroy_process_group()
-"""
-
-
-def test_weights_are_cut_and_put_together(tmp_path):
-    (tmp_path / "shard.py").write_text(SHARD)
-    paths = os.pathsep.join([str(ROOT), str(ROOT / "tests")])
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", tmp_path / "shard.py"]
-    done = subprocess.run(
-        command, env=os.environ | {"PYTHONPATH": paths}, capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stderr[-4000:]

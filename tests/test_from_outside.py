@@ -34,9 +34,8 @@ from former_nb.models.modern_decoder import modern_decoder
 from former_nb.models.savable import LanguageModel, make_model
 from former_nb.saving.hugging_face import from_hugging_face, to_hugging_face
 from former_nb.saving.saving import load_model, save_model
-from former_nb.training import Checkpoint, SaveBest, TensorBoard, TrainingConfig, fit, plot_history
+from former_nb.training import Checkpoint, SaveBest, TrainingConfig, fit
 from former_nb.training.callbacks import Callback
-from former_nb.training.trainer import ForTrainer, by_name
 
 # ---- two vocabularies, and a tokenizer of one's own
 
@@ -256,56 +255,9 @@ def test_the_callable_package_is_the_function_for_all_purposes():
     assert pickle.loads(pickle.dumps(kept)).func is former_nb.attention
 
 
-# ---- Hugging Face's Trainer
-
-
-def test_weights_with_two_names_are_read_wherever_the_model_is():
-    config = TransformerConfig(7, 8, d_model=16, n_heads=2, n_layers=1, d_ff=16)
-    outer = torch.nn.Sequential(ForTrainer(LanguageModel.from_config(config)))
-    state = {name: weight + 1 for name, weight in outer.state_dict().items()}
-    outer.load_state_dict(state)
-    assert all(torch.equal(weight, state[name]) for name, weight in outer.state_dict().items())
-
-
-def test_their_trainer_trains_saves_and_goes_on(tmp_path):
-    transformers = pytest.importorskip("transformers")
-    pytest.importorskip("accelerate")
-    rows = encode_texts(["abc", "cab", "bca", "cba"] * 4, SOURCE)
-    config = TransformerConfig(SOURCE.vocab_size, 8, d_model=16, n_heads=2, n_layers=1, d_ff=16)
-    how = dict(save_steps=2, per_device_train_batch_size=4, report_to=[], use_cpu=True)
-
-    def trainer(model, steps):
-        arguments = transformers.TrainingArguments(
-            tmp_path, max_steps=steps, disable_tqdm=True, **how
-        )
-        wrapped = ForTrainer(model)
-        return transformers.Trainer(
-            wrapped, arguments, train_dataset=rows, data_collator=by_name(collate)
-        )
-
-    def logits(model):
-        return model.eval()(torch.tensor([rows[0]]))
-
-    model = LanguageModel.from_config(config)
-    before = model.head.weight.clone()
-    trainer(model, 2).train()
-    assert not torch.equal(model.head.weight, before)
-    file = tmp_path / "checkpoint-2" / "model.safetensors"
-    again = LanguageModel.from_config(config)
-    ForTrainer(again).load_state_dict(load_file(file))
-    assert torch.equal(logits(again), logits(model))
-    assert again.head.weight is again.embed.tokens.weight
-    trainer(again, 4).train(resume_from_checkpoint=True)
-    assert not torch.equal(logits(again), logits(model))
-    scores = trainer(again, 4).evaluate(rows[:4])
-    assert scores["eval_loss"] > 0
-    save_model(tmp_path / "ours", again, SOURCE)
-    assert torch.equal(logits(load_model(tmp_path / "ours").model), logits(again))
-
-
 def test_a_configuration_that_is_set_says_what_to_do():
     config = TransformerConfig(7, 8)
-    with pytest.raises(FrozenInstanceError, match="use_cache: .*ForTrainer.*got False"):
+    with pytest.raises(FrozenInstanceError, match="use_cache: .*replace.*got False"):
         config.use_cache = False
     assert copy.deepcopy(config) == replace(config) == pickle.loads(pickle.dumps(config)) == config
 
@@ -328,11 +280,10 @@ def test_a_run_without_validation_keeps_its_last_weights(tmp_path):
         return model, fit(model, train, valid, plan, callbacks=made, device="cpu"), kept
 
     with_valid, history, _ = run(train)
-    alone, blind, kept = run(None, run=Checkpoint, curves=TensorBoard)
+    alone, blind, kept = run(None, run=Checkpoint)
     assert blind["valid"].isna().all() and blind["train"].tolist() == history["train"].tolist()
     assert torch.equal(kept[-1], alone.head.weight) and len(kept) == 3
     assert torch.equal(alone.head.weight, with_valid.head.weight)  # whose last loss is the lowest
-    plot_history(blind).to_dict()
     stopped, done = LanguageModel.from_config(config), []
 
     class Stop(Callback):

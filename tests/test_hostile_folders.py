@@ -14,7 +14,7 @@ from test_pretrained import DECODERS, GPT2, NONE, bytes_bpe, change_config, make
 from test_pretrained_translators import PAIRS
 
 from former_nb.base.checkpoints import write_tensors
-from former_nb.data.tokenization import CharTokenizer, load_tokenizer
+from former_nb.data.tokenization import CharTokenizer
 from former_nb.models.config import TransformerConfig
 from former_nb.models.savable import EncoderDecoder, LanguageModel
 from former_nb.saving.hugging_face import from_hugging_face
@@ -190,34 +190,6 @@ def test_weights_of_half_precision_are_read(own):
     tie(own, change=lambda tensors: {n: t.half() for n, t in tensors.items()})
     for name, t in load_model(own).model.state_dict().items():
         assert torch.equal(t, model.state_dict()[name].half().float())
-
-
-# ---- what is no file
-
-
-SPECIAL = {
-    "a pipe": lambda file: os.mkfifo(file),
-    "a device without end": lambda file: file.symlink_to("/dev/zero"),
-    "a link to itself": lambda file: file.symlink_to(file.name),
-}
-
-
-@POSIX
-@pytest.mark.parametrize("kind", SPECIAL)
-@pytest.mark.parametrize("name", [CONFIG, WEIGHTS, TOKENIZER])
-def test_what_is_no_file_is_refused_before_it_is_read(own, theirs, name, kind):
-    for folder in (own, theirs):
-        (folder / name).unlink()
-        SPECIAL[kind](folder / name)
-        with pytest.raises(ValueError, match=f"^model: .*{name}"):
-            load_model(folder)
-        refused(former("generate", "--model", folder), "Error: model: ", name)
-    if name != TOKENIZER:
-        refuses(lambda: LanguageModel.from_pretrained(own), ValueError, "model", name)
-        with pytest.raises(ValueError, match=f"^source: .*{name}"):
-            from_hugging_face(theirs)
-    else:
-        refuses(lambda: load_tokenizer(own), ValueError, "folder", name)
 
 
 def test_links_to_files_are_read_as_the_cache_of_the_hub_has_them(own, tmp_path):

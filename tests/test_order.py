@@ -240,12 +240,9 @@ def test_each_name_of_a_face_is_where_the_face_says():
 PROMISED = {  # why it is offered -> what nothing here imports but its own page and tests
     "attention that never holds all weights": "attention.flash.block_attention",
     "the third pattern, beside windows and documents": "attention.mask_patterns.prefix_mask",
-    "real weights, as a milestone tells to fetch them": "saving.hub_files.fetch_model "
-    "saving.hub_files.SMOLLM2",
     "byte pairs as derived, without a library": "data.subwords.train_bpe data.subwords.apply_bpe "
     "data.subwords.count_words",
-    "a way out, to other programs": "saving.saving.to_onnx training.trainer.ForTrainer "
-    "training.trainer.by_name",
+    "a way out, to other programs": "saving.saving.to_onnx",
     "as a lesson derives it, around or beside which the library has more": "data.text.encode_texts "
     "decoding.translation.beam_decode decoding.translation.bleu",
     "the ladder, for a table or a figure of one's own": "ladder.staircase.course_rungs "

@@ -16,7 +16,6 @@ from configparser import ConfigParser
 from importlib.metadata import packages_distributions
 from pathlib import Path
 
-import pandas as pd
 import pytest
 from cli_tools import former, refused
 
@@ -24,7 +23,6 @@ import former_nb
 from former_nb.base.core import use_altair
 from former_nb.data.toy_data import english_number, german_number
 from former_nb.inspection.scores import compare_translations, score_translations
-from former_nb.training.callbacks import TensorBoard, plot_history
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tools"))
@@ -145,7 +143,7 @@ def test_what_package_and_pages_import_is_required_or_in_the_extra_all(metadata)
     ]
     assert not missing
     used = {plain(d) for _, package in imports for d in homes.get(package, [package])}
-    assert not (offered - {"tensorboard"}) - used  # PyTorch imports it for us
+    assert not offered - used
     for requirement in metadata.get_all("Requires-Dist"):
         if "extra ==" not in requirement or plain(requirement) in offered:
             assert ">=" in requirement or "==" in requirement, requirement
@@ -155,8 +153,6 @@ OPTIONAL = [
     ("bleu", "sacrebleu", lambda folder: score_translations(["a"], ["a"])),
     ("bleu", "sacrebleu", lambda folder: compare_translations(["a"], ["b"], ["a"])),
     ("charts", "altair", lambda folder: use_altair()),
-    ("charts", "altair", lambda folder: plot_history(pd.DataFrame())),
-    ("tensorboard", "tensorboard", TensorBoard),
 ]
 
 

@@ -11,7 +11,7 @@ from dataclasses import fields
 from pathlib import Path
 
 import pytest
-from cli_tools import contents, done, former, no_option, refused
+from cli_tools import contents, done, former, refused
 from process_tools import OFFLINE
 
 from former_nb.base.files import read_json
@@ -188,30 +188,6 @@ def test_new_writes_a_task_that_trains_and_never_over_a_file(tmp_path, monkeypat
 
 
 @pytest.mark.parametrize(
-    "kind, use, answer",
-    [("labels", "classify", "\t"), ("text", "generate --n 1 --window 64 --all", "a")],
-)
-def test_new_writes_a_task_of_each_kind(tmp_path, monkeypatch, kind, use, answer):
-    monkeypatch.chdir(tmp_path)
-    assert "Try: former-nb train my_own.py" in done("new", "my_own", "--kind", kind)
-    written = (tmp_path / "my_own.py").read_text(encoding="utf-8")
-    assert "class MyOwn(Task):" in written and "Example" not in written
-    assert 40 <= len(written.splitlines()) <= 60
-    said = done("train", "my_own.py", *TINY, "--steps", 2)
-    assert f"Try: former-nb {use.split()[0]} --model runs/my_own" in said
-    assert answer in done(*use.split(), "a", "--model", "runs/my_own", "--device", "cpu")
-    evaluated = done("evaluate", "--model", "runs/my_own", "--task", "my_own.py", "--device", "cpu")
-    assert said.splitlines()[-2:] == evaluated.splitlines()[-2:]
-
-
-def test_new_knows_three_kinds_and_no_name_hides_what_one_imports(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    no_option(former("new", "mine", "--kind", "rows"), "'pairs', 'labels', 'text'")
-    refused(former("new", "classifier", "--kind", "labels"), "name: expected another one")
-    done("new", "classifier", "--kind", "text")
-
-
-@pytest.mark.parametrize(
     "name",
     ["Vowels", "a.b", "../a", "my-task", "", "class", "names", "torch", "data", "none"],
 )
@@ -246,6 +222,7 @@ def test_who_looks_for_help_is_led_to_a_task_of_their_own():
 
 def test_each_task_has_the_settings_of_the_configurations_with_their_words():
     common = list_settings(Task)
+    types = {field.name: field.type for field in fields(Task)}
     for config in (TransformerConfig, TrainingConfig):
         said = comments(config)
         for field in fields(config):
@@ -254,10 +231,9 @@ def test_each_task_has_the_settings_of_the_configurations_with_their_words():
                 assert field.name not in common
                 continue
             setting = common.pop(field.name)
-            assert Task.__annotations__[field.name] == field.type or field.name == "d_ff"
+            assert types[field.name] == field.type or field.name == "d_ff"
             if field.name != "d_ff":
-                words = said[field.name].replace("None leaves", "0 leaves")  # an option has no None
-                assert (setting.default, setting.help) == (field.default, words)
+                assert (setting.default, setting.help) == (field.default, said[field.name])
     assert not common and Copy().training_config().epochs == 1
 
 

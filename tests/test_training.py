@@ -39,7 +39,7 @@ from former_nb.data.text import EOS, IGNORE
 from former_nb.data.tokenization import CharTokenizer, encode_texts
 from former_nb.data.toy_data import TOYS, collate_answers, toy_texts
 from former_nb.training import fitting, resuming, training_run
-from former_nb.training.callbacks import Callback, ProgressBar, TensorBoard, plot_history
+from former_nb.training.callbacks import Callback, ProgressBar
 from former_nb.training.losses import batch_loss, evaluate, exact_match, token_loss
 from former_nb.training.resuming import Checkpoint, lock_folder
 from former_nb.training.runs import seed_for
@@ -1035,16 +1035,6 @@ def test_the_first_batches_are_read_once_before_the_first_step(tmp_path, kept):
 # ---- what is shown
 
 
-def test_tensorboard_gets_what_the_history_says(tmp_path):
-    loader = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
-    _, history = run(TrainingConfig(epochs=3, lr=0.05), callbacks=[TensorBoard(tmp_path)])
-    events = loader.EventAccumulator(str(tmp_path)).Reload()
-    for name in ("train", "valid", "lr"):
-        found = events.Scalars(name)
-        assert [e.step for e in found] == history["step"].tolist()
-        assert np.allclose([e.value for e in found], history[name], rtol=1e-6)
-
-
 def test_callbacks_see_every_moment_and_the_end_also_after_an_error():
     seen = []
 
@@ -1085,15 +1075,6 @@ def test_the_bar_counts_steps_and_shows_both_losses(capsys, progress):
     run(TrainingConfig(epochs=2), progress=progress)
     shown = capsys.readouterr().err
     assert all(word in shown for word in ("10/10", "train=", "valid=")) if progress else not shown
-
-
-def test_the_chart_has_a_line_for_each_loss():
-    _, history = run(TrainingConfig(epochs=2))
-    spec = plot_history(history, "a title").to_dict()
-    data = next(iter(spec["datasets"].values()))
-    assert spec["title"] == "a title" and len(data) == 4
-    assert {row["split"] for row in data} == {"train", "valid"}
-    assert spec["encoding"]["y"]["scale"]["type"] == "log" and "strokeDash" in spec["encoding"]
 
 
 # ---- toy tasks

@@ -161,8 +161,7 @@ def refuse_change(
     "`__setattr__` of a configuration: raises, and says what to do instead."
     raise FrozenInstanceError(
         f"{name}: expected a configuration that stays as it is (`dataclasses.replace` makes "
-        "another, and Hugging Face's Trainer takes `former_nb.training.ForTrainer(model)`), "
-        f"got {value!r}"
+        f"another), got {value!r}"
     )
 
 

@@ -4,7 +4,7 @@ Nothing here needs PyTorch, so the command line refuses a setting before it has 
 """
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from numbers import Integral, Real
 from types import NoneType
 from typing import Any, NamedTuple, get_args
@@ -18,6 +18,7 @@ __all__ = [
     "check_fields",
     "in_words",
     "TRAINING",
+    "TrainingFields",
 ]
 
 
@@ -137,3 +138,27 @@ TRAINING = {  # setting of a training -> the same
     "compile": (True, False),
     "seed": ZERO_OR_MORE,
 }
+
+
+@dataclass(frozen=True)
+class TrainingFields:
+    "What a `TrainingConfig` and a task of the command line have in common."
+
+    epochs: int | None = None  # times through the data; 10 where nothing else ends the run
+    steps: int | None = None  # optimizer steps, in place of epochs
+    minutes: float | None = None  # no step begins after so long; the rate has fallen by then
+    lr: float = 3e-3  # peak rate of AdamW
+    muon_lr: float | None = 0.02  # peak rate of Muon, for linear layers; None (--muon-lr 0): AdamW
+    weight_decay: float = 0.1  # on the weights of linear layers
+    schedule: str = "cosine"  # 'cosine' or 'inverse_sqrt', after the warm-up
+    warmup: float = 0.05  # share of the run spent rising
+    max_grad_norm: float = 1.0  # to which a larger gradient is clipped
+    label_smoothing: float = 0.0  # share of each target that is spread over all tokens
+    pad: int | None = 0  # the token that gets no share of label smoothing
+    gradient_accumulation_steps: int = 1  # parts each batch is cut into, to need less memory
+    activation_checkpointing: bool = False  # keep a block's input only, compute the rest twice
+    eval_every: int | None = None  # steps between two evaluations; by default one after each epoch
+    patience: int | None = None  # stop after so many evaluations without a new best
+    precision: str = "auto"  # 'no' (float32), 'bf16', or 'auto': bf16 where it pays
+    compile: bool = False  # let torch.compile build the model's kernels
+    seed: int = 0  # of dropout, and of the order of batches that have no seed of their own

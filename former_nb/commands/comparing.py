@@ -7,12 +7,11 @@ from typing import Any
 import torch
 from torch import nn
 
-from ..base.files import check_path, read_json
-from ..base.source import load_file, read_source
+from ..base.files import read_json
 from ..inspection.comparison import Comparison, same
 from ..models.encoder_decoder import EncoderDecoder
 from ..models.masked_language import MaskedLanguageModel
-from .folders import IN_FILE, Device, find_folder, load
+from .folders import IN_FILE, Device, blaming, find_folder, load, run_file
 from .terminal import waiting
 
 ROWS, LENGTH = 2, 16  # of the texts that both read
@@ -33,29 +32,6 @@ def load_theirs(folder: Path):
     return kind.from_pretrained(folder, dtype=torch.float32).eval()
 
 
-def load_from_file(name: str, path: Path, member: str):
-    """What a Python file has under a name: a model, a function of tokens, or what makes a model.
-
-    Raises `ValueError` where the file can't be read, or has nothing of that name.
-    """
-    if not path.is_file():
-        raise ValueError(f"{name}: expected a file, got {str(path)!r}")
-    source, _ = read_source(path)
-    try:
-        # its own name may be another module's
-        module = load_file(path.resolve(), f"readers_{name}", source)
-        found = getattr(module, member, None)
-        if callable(found) and not isinstance(found, nn.Module) and takes_nothing(found):
-            found = found()
-    except Exception as error:
-        raised = f"{type(error).__name__}: {error}".rstrip(": ")
-        raise ValueError(f"{name}: {path.name} raised {raised}") from error
-    if found is None or not callable(found):
-        expected = "a model, a function of tokens, or a function that gives a model"
-        raise ValueError(f"{name}: expected {expected} called {member} in {path.name}")
-    return found.float().eval() if isinstance(found, nn.Module) else found
-
-
 def takes_nothing(function) -> bool:
     "Whether a function or class can be called without an argument."
     try:
@@ -67,8 +43,17 @@ def takes_nothing(function) -> bool:
 
 def load_one(argument: str, name: str):
     "A model by what the command line says: a folder, one that ships, or FILE.py:NAME."
-    if found := IN_FILE.fullmatch(name):
-        return load_from_file(argument, check_path(argument, found[1]), found[2])
+    if IN_FILE.fullmatch(name):
+        found, path = run_file(argument, name)
+        if callable(found) and not isinstance(found, nn.Module) and takes_nothing(found):
+            with blaming(argument, path):
+                found = found()
+        if found is None or not callable(found):
+            expected = "a model, a function of tokens, or a function that gives a model"
+            raise ValueError(
+                f"{argument}: expected {expected} called {name.rpartition(':')[2]} in {path.name}"
+            )
+        return found.float().eval() if isinstance(found, nn.Module) else found
     return load(name, None, Device.cpu)[0].float()
 
 

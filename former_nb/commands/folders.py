@@ -4,11 +4,12 @@ import json
 import os
 import re
 import shlex
+from contextlib import contextmanager
 from enum import Enum
 from pathlib import Path
 from typing import Any
 
-from ..base.files import find_model, read_json
+from ..base.files import check_path, find_model, read_json
 from ..tasks.base import KEPT, Task, list_settings
 from .terminal import waiting
 
@@ -161,6 +162,35 @@ def read_report(folder: Path) -> dict:
         return read_json("model", folder / "training.json")
     except ValueError:
         return {}
+
+
+def run_file(
+    argument: str,  # that named the file
+    name: str,  # FILE.py:NAME
+):  # what the file has under the name, None where it has nothing, and the file
+    "Run a file of the reader's. Raises `ValueError` for what can't be read, or raises."
+    from ..base.source import load_file, read_source
+
+    found = IN_FILE.fullmatch(name)
+    if found is None:
+        raise ValueError(f"{argument}: expected FILE.py:NAME, got {name!r}")
+    path = check_path(argument, found[1])
+    if not path.is_file():
+        raise ValueError(f"{argument}: expected a file, got {str(path)!r}")
+    source, _ = read_source(path)
+    with blaming(argument, path):  # its own name may be another module's
+        module = load_file(path.resolve(), f"readers_{argument}", source)
+    return getattr(module, found[2], None), path
+
+
+@contextmanager
+def blaming(argument: str, path: Path):
+    "Within `with`, whatever the reader's code raises is a `ValueError` that names the file."
+    try:
+        yield
+    except Exception as error:
+        raised = f"{type(error).__name__}: {error}".rstrip(": ")
+        raise ValueError(f"{argument}: {path.name} raised {raised}") from error
 
 
 def find_folder(

@@ -11,18 +11,7 @@ from pathlib import Path
 from ..base.files import write_new
 from ..tasks import TASKS
 
-KINDS = {  # of examples -> what the task does, in words
-    "pairs": "puts the vowels back into names",
-    "labels": "tells praise from blame",
-    "text": "writes a diary of the weather",
-}
-
-
-def read_example(
-    kind: str,  # one of `KINDS`
-) -> str:
-    "The file of an example."
-    return Path(__file__).with_name(f"example_{kind}.py").read_text(encoding="utf-8")
+EXAMPLE = Path(__file__).with_name("example_pairs.py")
 
 
 def check_name(name: str, folder: Path, example: str) -> str:
@@ -60,10 +49,9 @@ def class_name(stem: str) -> str:
 def write_task(
     name: str,  # of the task and of its file
     folder: Path,
-    kind: str = "pairs",  # one of `KINDS`
 ) -> Path:  # the file, which was not there before
-    "Write an example as a task of this name. Raises `ValueError` for a bad name or a file there."
-    text = read_example(kind)
+    "Write the example as a task of this name. Raises `ValueError` for a bad name or a file there."
+    text = EXAMPLE.read_text(encoding="utf-8")
     stem = check_name(name, folder, text)
     file = folder / f"{stem}.py"
     text = text.replace("class Example(", f"class {class_name(stem)}(")

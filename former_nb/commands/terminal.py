@@ -3,11 +3,9 @@
 import errno
 import os
 import re
-import signal
 import sys
-import threading
 import warnings
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from functools import wraps
 from itertools import islice
 from pathlib import Path
@@ -102,30 +100,6 @@ def is_mistake(error: Exception) -> bool:
     return not isinstance(error, ValueError) or not re.match(r"\w[\w ,]*: ", str(error))
 
 
-class Stopped(KeyboardInterrupt):
-    "A signal that asks to end. Its argument is the number of the signal."
-
-
-@contextmanager
-def stopped_by_signals():
-    "Within `with`, what a cluster or a closed terminal sends ends a command as Ctrl-C does."
-
-    def stop(number, frame):
-        raise Stopped(number)
-
-    before = {}
-    if threading.current_thread() is threading.main_thread():
-        for name in ("SIGTERM", "SIGHUP"):
-            number = getattr(signal, name, None)  # Windows has no SIGHUP
-            if number is not None and signal.getsignal(number) is signal.SIG_DFL:  # not `nohup`
-                before[number] = signal.signal(number, stop)
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-
 @contextmanager
 def warnings_as_notes():
     "Within `with`, what the library warns of is a note, once for each sentence."
@@ -157,10 +131,7 @@ def paths_of(
 def one_sentence(
     command,  # a function that may raise ValueError, TypeError or OSError on bad input
 ):  # the same function, exiting with code 2 instead
-    """Turn the errors of bad input into one line and exit code 2, and Ctrl-C into one line and 130.
-
-    Training ends so by other signals, too, with 128 and the signal's number.
-    """
+    "Turn the errors of bad input into one line and exit code 2, and Ctrl-C into one line and 130."
     training = command.__name__ == "train"
     saved = " What was saved is whole and can be used; --resume goes on from a checkpoint."
     saved = saved if training else ""
@@ -168,7 +139,7 @@ def one_sentence(
     @wraps(command)
     def wrapped(*args, **options):
         try:
-            with warnings_as_notes(), stopped_by_signals() if training else nullcontext():
+            with warnings_as_notes():
                 return command(*args, **{key: paths_of(key, options[key]) for key in options})
         except BrokenPipeError:  # whoever read the output has seen enough
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -192,10 +163,9 @@ def one_sentence(
         except OverflowError as error:
             remark(f"Error: a number is too large: {error.args[-1]}")
             raise typer.Exit(2) from None
-        except KeyboardInterrupt as stop:
-            number = stop.args[0] if isinstance(stop, Stopped) else signal.SIGINT
+        except KeyboardInterrupt:
             remark(f"Stopped.{saved}")
-            raise typer.Exit(128 + number) from None
+            raise typer.Exit(130) from None
 
     return wrapped
 

@@ -22,12 +22,11 @@ from ..base.flops import short_number
 from ..base.ranges import check_that
 from ..inspection.describe import describe
 from ..tasks.base import Task, choose, list_settings, toml_lines
-from ..training.callbacks import Callback, SaveBest, TensorBoard
+from ..training.callbacks import Callback, SaveBest
 from ..training.costs import training_cost
 from ..training.fitting import fit
 from ..training.processes import start_processes
 from ..training.resuming import Checkpoint
-from ..training.sharding import gather_model
 from .folders import check_free, claim_folder, recall_run
 from .terminal import echo, full_disk
 
@@ -56,7 +55,7 @@ def start(
     config: Path | None = None,
     overwrite: bool = False,
     dry: bool = False,
-    **options,  # device, threads, save_every, tensorboard
+    **options,  # device, threads, save_every
 ) -> None:
     "Find the settings of a run, and run it or say what it would cost."
     keep_memory()
@@ -153,7 +152,6 @@ def run_task(
     device: str = "auto",
     threads: int | None = None,  # of the CPU
     save_every: int | None = None,
-    tensorboard: bool = False,
 ) -> None:
     "From settings to a trained, judged and saved model."
     config = task.training_config()
@@ -167,8 +165,6 @@ def run_task(
     save = partial(task.save, out, data=data)
     precision = SayPrecision(say)  # after what reads a checkpoint
     callbacks = [Checkpoint(out, save_every, resume), precision, SaveBest(save)]
-    if tensorboard:
-        callbacks.append(TensorBoard(out))
     if resume:
         task.resume(out, data)
     elif first:
@@ -183,7 +179,6 @@ def run_task(
     begin = "Going on with" if resume else "Training"
     say(f"{begin} {parameters:,} parameters on {place}, {out}")
     history = fit(model, data.train, data.valid, config, callbacks=callbacks, device=device)
-    model = gather_model(model)  # every process gives its part of the weights
     if first:
         about = {
             "data": data.source,

@@ -5,9 +5,13 @@ import math
 import torch
 
 from ..grading.ask import Call, exercise, question
-from ..training.scaling import all_reduce_bytes
 
 # ---------------------------------------------------------------- exercises
+
+
+def all_reduce_bytes(n_bytes, processes):
+    "What each process sends to sum a tensor around a ring."
+    return 2 * (processes - 1) / processes * n_bytes
 
 
 @exercise("scaling.1")

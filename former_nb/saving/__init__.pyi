@@ -2,7 +2,6 @@
 
 from . import config_keys as config_keys
 from . import families as families
-from . import hub_files as hub_files
 from . import hugging_face as hugging_face
 from . import saving as saving
 from .families import add_families as add_families

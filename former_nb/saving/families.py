@@ -50,7 +50,6 @@ class Family:
     modules: dict[str, str] = field(default_factory=dict)  # ours -> theirs, joined along our rows
     prefix: str = ""  # may be absent before their names
     copies: dict[str, str] = field(default_factory=dict)  # tensors -> others that they repeat
-    parted: dict[str, str] = field(default_factory=dict)  # `modules`, where these are no copies
     absent: dict[str, str] = field(default_factory=dict)  # files may lack it -> how it is made
     computed: dict[str, str] = field(default_factory=dict)  # the same, and never another
     flat: list[str] = field(default_factory=list)  # with an axis of size 1 before ours

@@ -12,7 +12,6 @@ files lack some entries, and then Hugging Face's defaults count.
 import inspect
 import json
 import re
-import sys
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -28,7 +27,7 @@ from torch import nn
 from ..attention.positions import sinusoid_table
 from ..base.checkpoints import atomic_write, read_tensor
 from ..base.core import tied_names
-from ..base.files import check_path, open_regular, read_json, reading
+from ..base.files import check_path, read_json, reading
 from ..base.guards import check_int, check_that, check_type
 from ..data.tokenization import HuggingFaceTokenizer
 from ..data.tokens import BOS, EOS, PAD, TextTokenizer
@@ -52,7 +51,6 @@ from .families import ACTIVATIONS, FAMILIES, Family
 
 __all__ = [
     "from_hugging_face",
-    "list_tensors",
     "to_hugging_face",
     "load_folder",
 ]
@@ -74,18 +72,6 @@ def _class_of(name: str) -> type:
 
 
 CLASSES = "single_label_classification"  # `problem_type` of a classifier as ours
-
-
-def with_model_type(
-    saved: dict,  # what config.json holds
-) -> dict:  # the same, with the family that its architecture names, where old files name none
-    "The contents of a config.json, with the `model_type` that files of 2019 lack."
-    architectures = saved.get("architectures")
-    if "model_type" not in saved and isinstance(architectures, list):
-        for name, family in FAMILIES.items():
-            if architectures[:1] in [[theirs] for theirs in family.architectures]:
-                return {"model_type": name, **saved}
-    return saved
 
 
 def find_family(
@@ -406,35 +392,21 @@ def _match(shapes, routes, family):
 # ---- copies that are none
 
 
-def _part(
-    source, family, kind, config, arguments
-):  # the last four as `read_config` gives them -> family, config, arguments
-    """As many matrices for tokens as a source has.
-
-    A file that says *tied* may hold the copies of its embeddings all the same. We compare each copy
-    with its original. Where they differ, somebody trained them apart, and we build the model with
-    as many matrices. A model for hidden tokens cannot have two, so it is refused.
-    """
+def _is_untied(source, family):
+    """Whether a source that says *tied* has a head of its own all the same: somebody has trained it
+    apart. Raises `ValueError` where ours has one matrix for what differs."""
     names = {}  # whole name -> name in the file
     for name in source.shapes:
         names[family.prefix + name] = name
         names[name] = name
-    differ = []
     for copy, whole in family.copies.items():
-        if not _same(names, copy, whole, source):
-            differ.append(copy)
-    if not differ:
-        return family, config, arguments
-    if kind is LanguageModel:
-        return family, replace(config, tied_head=False), arguments
-    expected = f"{differ[0]} equal to {family.copies[differ[0]]}, as ours has one for both"
-    check_that(family.parted, "source", expected, "two that differ")
-    modules = dict(family.modules)
-    for ours, theirs in family.parted.items():
-        if f"{theirs}.weight" not in names:
-            theirs = family.modules["src_embed.tokens"]
-        modules[ours] = theirs
-    return replace(family, modules=modules), config, {**arguments, "tied": False}
+        if _same(names, copy, whole, source):
+            continue
+        if "LanguageModel" in family.architectures.values():
+            return True
+        expected = f"{copy} equal to {whole}, as ours has one for both"
+        check_that(False, "source", expected, "two that differ")
+    return False
 
 
 def _same(names, copy, whole, source):
@@ -486,8 +458,6 @@ def _shards(folder):
         raise ValueError(f"source: {str(folder)!r} lacks {', '.join(lost)}{reason}")
     shards = {}
     for file in files:
-        with open_regular("source", folder / file, sys.maxsize):
-            pass  # refuses pipes and devices; the library opens it itself
         try:
             with safe_open(folder / file, "pt") as tensors:
                 for name in tensors.keys():
@@ -522,7 +492,7 @@ def _open_folder(source, revision=None, saved=None) -> Source:
         return read_tensor("source", folder / shards[name][1], name)
 
     if saved is None:
-        saved = with_model_type(read_json("source", folder / "config.json"))
+        saved = read_json("source", folder / "config.json")
     return Source(saved, {name: shape for name, (shape, _) in shards.items()}, get)
 
 
@@ -553,23 +523,6 @@ def from_hugging_face(
         return _build(_open_folder(source, revision))
 
 
-def list_tensors(
-    folder: str | Path,  # as Hugging Face writes it
-    model_type: str = "llama",  # what its config.json has to name
-) -> dict[str, tuple[int, ...]]:  # name -> shape
-    """The tensors of a folder that our modules can read. Raises `ValueError` for any other folder.
-
-    It reads headers, and no numbers.
-    """
-    check_path("source", folder)
-    with reading("source", f"a model that ours can be in {str(folder)!r}"):
-        source = _open_folder(folder)
-        came = source.saved.get("model_type")
-        check_that(came == model_type, "model_type", repr(model_type), came)
-        _plan(source)
-        return {name: tuple(shape) for name, shape in source.shapes.items()}
-
-
 def _plan(source):  # -> family, model without memory, its routes, the names that they ask for
     "How a source becomes a model of ours. Nothing is read but shapes, unless a copy is doubtful."
     family, kind, config, arguments = read_config(source.saved)
@@ -579,7 +532,8 @@ def _plan(source):  # -> family, model without memory, its routes, the names tha
     expected = f"at least a tensor for each of {layers:,} layers"
     check_that(fits, "source", expected, len(source.shapes))
     if config.tied_head and kind is not BertClassifier:  # which has no logits for tokens
-        family, config, arguments = _part(source, family, kind, config, arguments)
+        if _is_untied(source, family):
+            config = replace(config, tied_head=False)
     with torch.device("meta"), ShapesOnly():
         if kind is BertMaskedLanguageModel:
             model = kind(BertClassifier(config, **arguments))
@@ -741,7 +695,7 @@ def _special_tokens(folder, saved):
         for name, value in source.items():
             if value is not None:
                 values[name] = value
-    notes = generation_notes(written) if file.exists() else generation_notes(saved, family)
+    notes = generation_notes(written if file.exists() else saved)
     if notes:
         name = file.name if file.exists() else "config.json"
         warnings.warn(

@@ -48,8 +48,7 @@ from ..models.pretrained import (
     check_vocabulary,
     fill_model,
 )
-from ..training.sharding import gather_model
-from .hugging_face import load_folder, with_model_type
+from .hugging_face import load_folder
 
 __all__ = ["save_model", "load_model", "to_onnx"]
 
@@ -62,13 +61,10 @@ def save_model(
     tokenizer: TextTokenizer | tuple,  # or (source, target) of a translator
     labels: list[str] | None = None,  # of a classifier, in the order of their numbers
 ) -> None:
-    """Write all that `load_model` needs, each file whole. A `README.md` that is there stays. Where
-    weights are cut between processes, all of them call this."""
+    "Write all that `load_model` needs, each file whole. A `README.md` that is there stays."
     expected = "a module, which comes after its folder: save_model(folder, model, tokenizer)"
     check_that(isinstance(model, nn.Module), "model", expected, type(model).__name__, TypeError)
-    whole: Any = gather_model(model)
-    if whole is None:  # the first process writes
-        return
+    whole: Any = model
     expected = "one that is saved alone: its `encoder`, or BERT's whole by `to_hugging_face`"
     alone = not isinstance(whole, MaskedLanguageModel)
     check_that(alone, "model", expected, type(whole).__name__)
@@ -113,7 +109,7 @@ def load_model(
         raise ValueError(f"device: expected {wanted}, got {device!r}") from None
     folder = find_model(folder)
     with reading("model", f"a whole model in {str(folder)!r}"):
-        saved = with_model_type(read_json(CONFIG, folder / CONFIG))
+        saved = read_json(CONFIG, folder / CONFIG)
         if "model_type" in saved:  # Hugging Face's name for a kind of model
             loaded = load_folder(folder, saved)
         else:

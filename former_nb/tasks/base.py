@@ -32,6 +32,7 @@ from ..base.ranges import (
     TRAINING,
     WHOLE,
     Range,
+    TrainingFields,
     check_fields,
     check_that,
     in_words,
@@ -53,7 +54,6 @@ RUN_OPTIONS = {  # of the command line, so that no setting can be called so
     "device",
     "threads",
     "save_every",
-    "tensorboard",
     "overwrite",
     "dry_run",
 }
@@ -84,7 +84,7 @@ class Data:
 
 
 @dataclass(frozen=True)
-class Task(ABC):
+class Task(TrainingFields, ABC):
     """What `former-nb train` can learn. Each field is an option, its comment the help.
 
     A subclass adds settings of its own and changes defaults. The settings here are those of
@@ -107,24 +107,6 @@ class Task(ABC):
     norm: str = "layer"  # LayerNorm, or RMSNorm for 'rms'
     norm_first: bool = True  # pre-norm, or post-norm
     d_k: int | None = None  # width of a head; by default d_model / n_heads
-    epochs: int | None = None  # times through the data; 10 where nothing else ends the run
-    steps: int | None = None  # optimizer steps, in place of epochs
-    minutes: float | None = None  # no step begins after so long; the rate has fallen by then
-    lr: float = 3e-3  # peak rate of AdamW
-    muon_lr: float | None = 0.02  # peak rate of Muon, for linear layers; 0 leaves all to AdamW
-    weight_decay: float = 0.1  # on the weights of linear layers
-    schedule: str = "cosine"  # 'cosine' or 'inverse_sqrt', after the warm-up
-    warmup: float = 0.05  # share of the run spent rising
-    max_grad_norm: float = 1.0  # to which a larger gradient is clipped
-    label_smoothing: float = 0.0  # share of each target that is spread over all tokens
-    pad: int | None = 0  # the token that gets no share of label smoothing
-    gradient_accumulation_steps: int = 1  # parts each batch is cut into, to need less memory
-    activation_checkpointing: bool = False  # keep a block's input only, compute the rest twice
-    eval_every: int | None = None  # steps between two evaluations; by default one after each epoch
-    patience: int | None = None  # stop after so many evaluations without a new best
-    precision: str = "auto"  # 'no' (float32), 'bf16', or 'auto': bf16 where it pays
-    compile: bool = False  # let torch.compile build the model's kernels
-    seed: int = 0  # of dropout, and of the order of batches that have no seed of their own
 
     def __post_init__(self):
         if self.d_ff is None and type(self.d_model) is int:

@@ -90,13 +90,9 @@ class Pairs(Task):
 
     def save(self, folder: Path, model, data: PairData) -> None:
         "Write the model, and keep its weights: the last are averaged in the end."
-        from ..training.sharding import gather_tensors
-
         super().save(folder, model, data)
-        state = gather_tensors(model.state_dict())  # where they are cut, each process gives a part
-        if state is not None:
-            state = {name: t.detach().cpu().clone() for name, t in state.items()}
-            data.states = keep_state(folder, data.states, state, self.average)
+        state = {name: t.detach().cpu().clone() for name, t in model.state_dict().items()}
+        data.states = keep_state(folder, data.states, state, self.average)
 
     def resume(self, folder: Path, data: PairData) -> None:
         "Read the last weights of a run that goes on."

@@ -9,9 +9,8 @@ __getattr__, __dir__, __all__ = lazy_names(
         "fitting": "fit",
         "training_config": "TrainingConfig",
         "losses": "batch_loss evaluate exact_match token_loss",
-        "callbacks": "Callback ProgressBar SaveBest TensorBoard plot_history",
+        "callbacks": "Callback ProgressBar SaveBest",
         "resuming": "Checkpoint",
         "costs": "training_cost",
-        "trainer": "ForTrainer by_name",
     },
 )

@@ -11,18 +11,13 @@ from . import precision as precision
 from . import processes as processes
 from . import resuming as resuming
 from . import runs as runs
-from . import scaling as scaling
-from . import sharding as sharding
 from . import speed as speed
-from . import trainer as trainer
 from . import training as training
 from . import training_config as training_config
 from . import training_run as training_run
 from .callbacks import Callback as Callback
 from .callbacks import ProgressBar as ProgressBar
 from .callbacks import SaveBest as SaveBest
-from .callbacks import TensorBoard as TensorBoard
-from .callbacks import plot_history as plot_history
 from .costs import training_cost as training_cost
 from .fitting import fit as fit
 from .losses import batch_loss as batch_loss
@@ -30,8 +25,6 @@ from .losses import evaluate as evaluate
 from .losses import exact_match as exact_match
 from .losses import token_loss as token_loss
 from .resuming import Checkpoint as Checkpoint
-from .trainer import ForTrainer as ForTrainer
-from .trainer import by_name as by_name
 from .training import train_step as train_step
 from .training import warmup_cosine as warmup_cosine
 from .training_config import TrainingConfig as TrainingConfig
@@ -39,17 +32,13 @@ from .training_config import TrainingConfig as TrainingConfig
 __all__ = [
     "Callback",
     "Checkpoint",
-    "ForTrainer",
     "ProgressBar",
     "SaveBest",
-    "TensorBoard",
     "TrainingConfig",
     "batch_loss",
-    "by_name",
     "evaluate",
     "exact_match",
     "fit",
-    "plot_history",
     "token_loss",
     "train_step",
     "training_cost",

@@ -1,8 +1,7 @@
 """FLOPs and memory of a training step, counted without computing it.
 
 PyTorch has *fake tensors*, which have a shape, a type and a device, and no numbers. `training_cost`
-runs the very `train_step` of `fit` on them, and watches every tensor that comes and goes. The
-formula below it says why a step keeps that much.
+runs the very `train_step` of `fit` on them, and watches every tensor that comes and goes.
 """
 
 import copy
@@ -23,9 +22,6 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map_only
 
 from ..base.flops import count_flops, short_number
-from ..base.guards import check_int
-from ..models.choices import ACTIVATIONS
-from ..models.config import TransformerConfig
 from .losses import batch_loss
 from .optimization import checkpoint_blocks, split_batch
 from .training import train_step
@@ -36,7 +32,6 @@ __all__ = [
     "without_numbers",
     "TrainingCost",
     "training_cost",
-    "activation_bytes",
 ]
 
 
@@ -100,27 +95,26 @@ def without_numbers(
 
 @dataclass(frozen=True)
 class TrainingCost:
-    "What one step asks of each process, memory in bytes."
+    "What one step asks for, memory in bytes."
 
     parameters: int  # numbers that are trained
-    flops: int  # forward and backward over the whole batch; the processes share them
-    update_flops: int  # of the optimizers; each process makes all of them
+    flops: int  # forward and backward over the whole batch
+    update_flops: int  # of the optimizers
     weights: int  # and buffers
     gradients: int
     states: int  # of the optimizers
-    buckets: int  # copies of the gradients on their way; 0 for one process
     activations: int  # kept for the backward of one part, the parameters left out
     peak: int  # most at any moment of a step, with all of the above
 
     def __str__(self):
-        parts = ("weights", "gradients", "states", "buckets", "activations")
+        parts = ("weights", "gradients", "states", "activations")
         sizes = ", ".join(f"{name} {short_number(getattr(self, name), 'B')}" for name in parts)
         flops = short_number(self.flops, "FLOP")
         update = short_number(self.update_flops, "FLOP")
         return (
             f"{self.parameters:,} parameters; a step: {flops} forward and backward, "
             f"{update} in the optimizers\n"
-            f"memory of each process: {short_number(self.peak, 'B')} at most ({sizes})"
+            f"memory: {short_number(self.peak, 'B')} at most ({sizes})"
         )
 
 
@@ -164,7 +158,6 @@ def training_cost(
     model: nn.Module,  # maps inputs to logits; left as it is, and may be on the meta device
     batch: Any,  # (inputs, targets) of a whole step; only shapes matter, so pads cost as tokens do
     config: TrainingConfig = TrainingConfig(),
-    processes: int = 1,  # that share the batch
 ) -> TrainingCost:
     """What a step of `fit` costs on the CPU, counted without computing it. Shapes must be fixed.
 
@@ -172,7 +165,6 @@ def training_cost(
     watched. Without numbers nobody knows which tokens are pads, so rows are not packed, and each
     position is counted as a token. A batch with pads costs less than that on the CPU.
     """
-    check_int("processes", processes)
     alive = _Alive()
     saved = _Alive()  # for backward
     cuts = config.gradient_accumulation_steps
@@ -184,13 +176,12 @@ def training_cost(
             update, gradients, states = _first_update(model, optimizers)
             alive.most = alive.now
             few = min(2, cuts)  # parts that are watched, the largest
-            rows = sum(len(targets) for _, targets in split_batch(batch, processes * cuts)[-few:])
+            rows = sum(len(targets) for _, targets in split_batch(batch, cuts)[-few:])
             last = tree_map_only(torch.Tensor, lambda t: t[-rows:], batch)
             shorter = replace(config, gradient_accumulation_steps=few)
             flops = _one_step(model, last, optimizers, shorter, saved) - update
     except (DataDependentOutputException, DynamicOutputShapeException) as error:
         raise ValueError(f"model: expected shapes that depend on no number, got {error}") from None
-    buckets = gradients if processes > 1 else 0
     return TrainingCost(
         parameters=sum(p.numel() for p in model.parameters() if p.requires_grad),
         flops=flops * len(batch[1]) // rows,
@@ -198,52 +189,6 @@ def training_cost(
         weights=_bytes([*model.parameters(), *model.buffers()]),
         gradients=gradients,
         states=states,
-        buckets=buckets,
         activations=saved.most,
-        peak=alive.most + buckets,
+        peak=alive.most,
     )
-
-
-def activation_bytes(
-    config: TransformerConfig,
-    rows: int,  # B
-    length: int,  # T, tokens in each row
-    fused: bool = True,  # attention that never keeps its weights; else written out, and causal
-    bf16: bool = False,  # under autocast; its copies of the weights are left out
-    checkpointing: bool = False,  # as `activation_checkpointing` of `TrainingConfig`
-) -> int:  # bytes, at most at any moment
-    """What a stack of blocks keeps for backward, without dropout and relative positions.
-
-    A pre-norm block of width $d$ with $h$ heads keeps these numbers for each token:
-
-    - the stream before each norm, with mean and deviation: $2d + 4$, always in float32
-    - what each norm returned: $2d$, in bf16 $4d$, because each of the three projections makes a
-      copy of its own, and $5d$ with SwiGLU, whose two layers do so, too
-    - queries, keys and values, shared heads repeated: $3d$
-    - what the heads found: $d$
-    - attention, fused, the sum under each softmax: $h$, always in float32
-    - attention, written out, two tables of weights, because a causal mask makes a second: $2hT$
-    - the units of the feed-forward network, before and after GELU: $2 d_{ff}$
-
-    With $d_{ff} = 4d$ that is about $16d$ numbers, 64 bytes for each token, layer and unit of width
-    in float32. The masks of the written-out form are left out, too. On a CPU in bf16, short rows
-    attend in float32, which keeps $10d$ bytes more. A checkpointed block keeps $d$
-    numbers, its input, and all of the above only while backward is in it.
-    """
-    d = config.d_model
-    h = config.n_heads
-    heads = h * config.head_width  # d, if the width of a head is not chosen by itself
-    itemsize = 2 if bf16 else 4  # bytes of what is computed in bf16
-    norm = 2 if config.norm == "layer" else 1 + d  # RMSNorm keeps what it has divided, too
-    gated = ACTIVATIONS[config.activation].gated
-    units = 4 if gated else 2
-    if config.activation == "relu":
-        units = 1
-    units = units * config.d_ff
-    copies = 5 if gated else 4
-    normed = copies * d if bf16 else 2 * d
-    table = 0 if fused else 2 * h * length
-    exact = 2 * (d + norm) + (h if fused else 0)
-    block = 4 * exact + itemsize * (normed + 4 * heads + units + table)
-    layers = 4 * d * config.n_layers + block if checkpointing else block * config.n_layers
-    return rows * length * layers

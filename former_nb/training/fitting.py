@@ -78,7 +78,7 @@ def fit(
     *,
     config: TrainingConfig | None = None,  # in place of the numbers
     loss: Callable = batch_loss,  # maps (model, batch) to the mean over the targets that count
-    callbacks: Sequence = (),  # such as `Checkpoint` and `TensorBoard`
+    callbacks: Sequence = (),  # such as `Checkpoint` and `SaveBest`
     device: str = "auto",  # 'auto', 'cpu', 'cuda' or 'mps'
     progress: bool = True,  # show a progress bar
 ) -> pd.DataFrame:  # a row per evaluation: step, epoch, train and valid (nats), lr, seconds

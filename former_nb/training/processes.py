@@ -2,8 +2,7 @@
 
 `torchrun` or `accelerate launch` may start several. Each has the whole model and computes the
 gradient of its share of a batch, and Accelerate averages the gradients. `fit` cuts the batches and
-chooses the precision itself. Where `accelerate launch --use_fsdp` asks for it, `sharding` cuts the
-weights, too.
+chooses the precision itself.
 
 `fit` computes where `pick_device()` says: on CUDA where torch sees it, else on Apple's `mps`, else
 on the CPU. Another one is named with `device="cpu"`, or for everything with the environment
@@ -40,7 +39,6 @@ __all__ = [
     "start_processes",
     "as_the_first_says",
     "allow_tf32",
-    "explain_lost_process",
 ]
 
 
@@ -50,19 +48,17 @@ def start_processes(
     "Join the other processes, if `torchrun` or `accelerate launch` started several."
     alone_on = pick_device(device)
     launched = int(os.environ.get("WORLD_SIZE", 1))
-    for kind in ("DEEPSPEED", "MEGATRON_LM"):
+    for kind in ("FSDP", "DEEPSPEED", "MEGATRON_LM"):
         if os.environ.get(f"ACCELERATE_USE_{kind}", "false").lower() == "true":
-            raise ValueError(f"processes: expected FSDP or whole models; cannot run under {kind}")
+            raise ValueError(f"processes: expected the whole model in each, got {kind}")
     on_cpu = launched > 1 and alone_on.type != "cuda"
     once = GradientAccumulationPlugin(num_steps=1)  # fit cuts batches and casts by itself
-    fsdp = os.environ.pop("ACCELERATE_USE_FSDP", "false")  # `shard_model` does what it asks for
     accelerator = Accelerator(
         device_placement=False,
         cpu=on_cpu,  # otherwise each would train alone
         mixed_precision="no",
         gradient_accumulation_plugin=once,
     )
-    os.environ["ACCELERATE_USE_FSDP"] = fsdp
     if accelerator.num_processes != launched:
         joined = f"only {accelerator.num_processes} know of each other"
         raise ValueError(f"device: {launched} processes were launched, of which {joined}")
@@ -97,15 +93,3 @@ def allow_tf32(
     finally:
         if change:
             torch.set_float32_matmul_precision(before)
-
-
-def explain_lost_process(
-    error: RuntimeError,  # what this process was told
-    processes: int,  # that train together
-) -> None:
-    "Say what it means when another process is gone, in place of what sockets say."
-    gone = isinstance(error, torch.distributed.DistError) or "gloo" in str(error)
-    if processes > 1 and gone:
-        what = "another process of this run has ended, so this one cannot go on; its own output"
-        then = "says why. Start all again, with resume=True where there is a checkpoint"
-        raise RuntimeError(f"{what} {then}") from error

@@ -26,7 +26,6 @@ from ..base.files import check_path
 from ..base.guards import check_choice, check_int
 from .callbacks import Callback
 from .runs import read_epoch
-from .sharding import cut_like, gather_tensors
 from .training_run import Run
 
 # %% ../../nbs/deeper/08_long_runs.ipynb #2bb3be59
@@ -126,22 +125,20 @@ def save_run(
     about: dict,  # from `describe_run`
 ) -> None:
     "Write all that is needed to go on. The first process writes."
-    local = [p.to_local() if hasattr(p, "to_local") else p for p in run.model.parameters()]
-    finite = torch.stack([t.isfinite().all() for t in local]).all()
+    finite = torch.stack([p.isfinite().all() for p in run.model.parameters()]).all()
     nats, broken = run.total(run.nats, ~finite)
     run.check_finite(train=nats, weights=math.nan if broken else 0.0)
+    if not run.accelerator.is_main_process:
+        return
     tensors = {f"model.{name}": t for name, t in run.model.state_dict().items()}
     best = run.best or {}
     tensors |= {f"best.{name}": t for name, t in best.items()}
     for name, optimizer, p in _weights(run):
         tensors |= {f"optimizer.{name}.{key}": t for key, t in optimizer.state[p].items()}
-    whole = gather_tensors(tensors)  # every process takes part where weights are cut
-    if whole is None or not run.accelerator.is_main_process:
-        return
     progress = {name: getattr(run, name) for name in PROGRESS}
     progress["nats"] = nats
     progress["targets"] = run.targets.item()
-    write_checkpoint(folder, whole, {"run": about, "progress": progress})
+    write_checkpoint(folder, tensors, {"run": about, "progress": progress})
 
 
 def load_run(
@@ -153,22 +150,15 @@ def load_run(
     tensors, metadata = read_checkpoint(folder)
     _refuse_other(folder, metadata.get("run", {}), about)
     progress = metadata["progress"]
-    state = run.model.state_dict()
 
     def part(start):
         names = [name for name in tensors if name.startswith(start)]
-        return {name.removeprefix(start): tensors[name] for name in names}
+        return {name.removeprefix(start): tensors[name].to(run.nats.device) for name in names}
 
-    def local_part(start):
-        return {name: cut_like(t, state[name]) for name, t in part(start).items()}
-
-    run.model.load_state_dict(local_part("model."))
-    run.best = local_part("best.") or None
+    run.model.load_state_dict(part("model."))
+    run.best = part("best.") or None
     for name, optimizer, p in _weights(run):
-        optimizer.state[p] = {}
-        for key, t in part(f"optimizer.{name}.").items():
-            like = p if t.shape == p.shape else run.nats  # a step count is not cut
-            optimizer.state[p][key] = cut_like(t, like)
+        optimizer.state[p] = part(f"optimizer.{name}.")
     for name in PROGRESS:
         if name in progress:  # an earlier version did not keep the precision
             setattr(run, name, progress[name])

@@ -32,15 +32,8 @@ from .optimization import (
     with_precision,
 )
 from .precision import choose_precision
-from .processes import (
-    Accelerator,
-    allow_tf32,
-    as_the_first_says,
-    explain_lost_process,
-    start_processes,
-)
+from .processes import Accelerator, allow_tf32, as_the_first_says, start_processes
 from .runs import read_epoch, reseed, seed_for
-from .sharding import shard_model, sharding_wanted
 from .training_config import TrainingConfig
 
 __all__ = [
@@ -147,7 +140,9 @@ class Run:
         self.plain_loss = loss  # as it was given
         self.precision = config.precision  # 'auto' on a CPU until it is settled
         self.why_precision = ""  # in words, where it was settled
-        self.shared = self.share_model(where)  # the model as the processes share it
+        model.to(where)
+        self.shared: Any = torch.compile(model) if config.compile else model
+        self.shared = self.accelerator.prepare(self.shared)  # as the processes share it
         self.optimizers = config.make_optimizers(model)
         # These two stay on the device, because reading a number makes the processor wait for it.
         exact = torch.float32 if where.type == "mps" else torch.float64
@@ -161,24 +156,6 @@ class Run:
         self.callbacks: list[Any] = []  # those that were started
         if progress:
             self.waiting.append(ProgressBar())
-
-    def share_model(self, device: torch.device) -> nn.Module:
-        "Move the model to its device, and join it with those of the other processes."
-        processes = self.accelerator.num_processes
-        sharded = sharding_wanted() and processes > 1
-        if not sharded:
-            self.model.to(device)
-            return self.accelerator.prepare(self.compiled())
-        muon_lr = self.config.muon_lr
-        if muon_lr is not None:
-            why = "where weights are cut between processes, because Muon needs whole matrices"
-            raise ValueError(f"muon_lr: expected None {why}, got {muon_lr}")
-        shard_model(self.model, processes, device)
-        return self.compiled()
-
-    def compiled(self) -> Any:
-        "The model, with kernels of its own where the settings ask for them."
-        return torch.compile(self.model) if self.config.compile else self.model
 
     # ---- beginning and end
 
@@ -202,9 +179,6 @@ class Run:
                 self.first_batches.clear()
                 self.began -= self.seconds  # a run that goes on has spent some
                 yield self
-        except RuntimeError as error:
-            explain_lost_process(error, self.accelerator.num_processes)
-            raise
         finally:
             with ExitStack() as ends:  # of which all are done, the last one first
                 for callback in reversed(self.callbacks):
