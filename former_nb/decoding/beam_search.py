@@ -151,7 +151,7 @@ def _search(model, tokens, texts, never, n_best, early_stop, cache):
         if cache is None:
             logits = model(tokens)
         else:
-            positions = torch.arange(length - tokens.shape[1], length, device="cpu")
+            positions = torch.arange(length - tokens.shape[1], length, device=device)
             logits = model(tokens, cache, positions)
         logits = logits[:, -1]  # (B * w, V)
         if step == 1:  # a bare function says only now how many tokens it knows

@@ -248,7 +248,7 @@ def next_tokens(
         if cache is None:
             logits = model(tokens)[:, -1]  # (B, vocab_size)
         else:
-            positions = torch.arange(start, T, device="cpu")  # to be checked without a wait
+            positions = torch.arange(start, T, device=tokens.device)
             logits = model(tokens[:, start:], cache, positions)[:, -1]
             start = T
         new = pick(logits)  # (B,)
