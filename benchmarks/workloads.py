@@ -28,7 +28,7 @@ from former_nb.data.tokens import SPECIALS
 from former_nb.decoding.beam_search import beam_search
 from former_nb.decoding.caches import KVCache, generate
 from former_nb.decoding.classification import collate_labels, label_batches
-from former_nb.decoding.decode_step import as_decode_step
+from former_nb.decoding.fast_copy import faster
 from former_nb.decoding.sampling import Sampling
 from former_nb.models.config import TransformerConfig
 from former_nb.models.encoder_decoder import collate_pairs
@@ -379,7 +379,7 @@ def translation(num_beams, device, n=32):
 
     def search():
         memory, mask = ours.decoder.project(ours.encode(src), attend_beams), padding_mask(src)
-        step = as_decode_step(ours, n)
+        step = faster(ours, n)
 
         def decode(tokens, cache, positions):
             return step.decode(tokens, memory, mask, cache, positions)

@@ -416,7 +416,7 @@ def generate_command(
     prompts = read_prompts(texts, prompt)
     trained, tokenizer, _ = load(model, "LanguageModel", device)
     from .commands.generate import Endings, draw_texts, known_names, write_new, write_streams
-    from .decoding.decode_step import DecodeStep, Int8Product, as_decode_step
+    from .decoding.fast_copy import Int8Product, fast_copy, faster
     from .decoding.sampling import Sampling
 
     sampling = Sampling(
@@ -429,9 +429,9 @@ def generate_command(
     )
     longest = trained.config.max_len if max_new_tokens is None else max_new_tokens
     if int8:
-        trained = DecodeStep(trained, Int8Product, watch=False)
+        trained = fast_copy(trained, Int8Product)
     else:
-        trained = as_decode_step(trained, longest, watch=False)
+        trained = faster(trained, longest)
     endings = Endings()
     taken = set() if stream or everything else known_names(find_folder(model), tokenizer)
     for begin in prompts:

@@ -23,6 +23,8 @@ MODULES = {
     "core": "base.core",
     "data_sets": "data.data_sets",
     "data.kept_tokens": "data.long_text_data",
+    "decoding.decode_step": "decoding.fast_copy",
+    "decoding.known_parts": "decoding.fast_copy",
     "encoder_decoder": "models.encoder_decoder",
     "files": "base.files",
     "generator": "models.language_model",
@@ -126,6 +128,9 @@ NAMES = {
     "decoding.caches.stream_rows": STREAM_ROWS,
     "decoding.decoding.next_tokens": "from former_nb.decoding.caches import next_tokens",
     "decoding.prompts.lengths_to_read": "",
+    "decoding.prompts.prompt_rows": "",
+    "decoding.translating.greedy_decode": "from former_nb.decoding.number_words import "
+    "greedy_decode",
     "decoding.sampling.Sampler": "from former_nb import Sampling; Sampling(temperature=0.8)",
     "decoding.sampling.sample_next": "from former_nb import Sampling; Sampling(temperature=0.8)",
     "decoding.sampling.filter_logits": "from former_nb import Sampling; Sampling(top_k=5)",

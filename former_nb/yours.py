@@ -41,7 +41,7 @@ HOMES = {  # module of the course -> definitions of the file, as the course offe
     "models.modern_decoder": "RMSNorm SwiGLU GroupedQueryAttention modern_decoder load_llama",
     "models.parts": "CrossAttention Decoder",
     "models.encoder_decoder": "DecoderBlock translator collate_pairs",
-    "decoding.translating": "greedy_decode",
+    "decoding.number_words": "greedy_decode",
     "data.subwords": "merge train_bpe",
     "decoding.translation": "beam_decode bleu",
 }

@@ -9,7 +9,6 @@ from former_nb.attention.fused import attention
 from former_nb.decoding import decoding
 from former_nb.decoding.beam_search import beam_search
 from former_nb.decoding.caches import KVCache
-from former_nb.decoding.decode_step import DecodeStep, StaticCache
 
 # ---- prompts and contexts: what a text that ends says
 
@@ -45,21 +44,6 @@ def _reasons(positions, lengths, most, **how):
 def _beams(positions, **how):
     free = dict(eos_token_ids=(), suppress_tokens=())
     return len(beam_search(_model(positions), [5] * 8, 2, 30, **free, **how)[0][0])
-
-
-def _after_training(optimizer):
-    "Whether a step that was made before writes what the trained model says."
-    model = _model()
-    step = DecodeStep(model)
-    tokens = torch.tensor([[5, 6, 7, 8]])
-    former_nb.generate(step, tokens, 5)
-    model(tokens).sum().backward()
-    optimizer(model.parameters(), lr=0.1, fused=True).step()
-    with torch.no_grad():
-        cache = KVCache(2)
-        step(tokens[:, :3], cache, cache.positions(3))
-        ours = step(tokens[:, 3:], cache, cache.positions(1))
-        return torch.allclose(ours, model(tokens)[:, 3:], atol=1e-4)
 
 
 def _next(model, cache, positions=None):
@@ -160,11 +144,6 @@ WRITING: list = [
     ("beams, rotary", lambda d: _beams("rotary"), Noted(17, (CUT, "window"))),
     ("beams, a window", lambda d: _beams("rotary", cache=KVCache(2, 4)), 38),
     ("beams, ALiBi", lambda d: _beams("alibi"), 38),
-    (
-        "a static cache of 12",
-        lambda d: _write(cache=StaticCache(2, 12)),
-        Noted([13], ("context of 12 tokens", "StaticCache")),
-    ),
     ("reasons", lambda d: _reasons("learned", (3, 12), 7), ["length", "context"]),
     ("reasons, ALiBi", lambda d: _reasons("alibi", (3, 12), 7), ["length", "length"]),
     (
@@ -233,9 +212,6 @@ WRITING: list = [
         lambda d: _next(_model(), KVCache(2), torch.tensor([3])).shape,
         (1, 1, 30),
     ),
-    ("a fused AdamW", lambda d: _after_training(torch.optim.AdamW), True),
-    ("a fused SGD", lambda d: _after_training(torch.optim.SGD), True),
-    ("a step of no blocks", lambda d: DecodeStep(_without_blocks()), Refused("model", ("0",))),
     ("a text of no blocks", lambda d: former_nb.generate(_without_blocks(), [[5]], 3)[0][0], 5),
     ("a translation", lambda d: _numbers()[0], "twenty-one"),
     ("a translation, printed", lambda d: f"{_numbers()[1]!s:>5}", "  two"),

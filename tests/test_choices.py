@@ -12,7 +12,7 @@ from former_nb.attention.positions import SinusoidalPositions
 from former_nb.attention.relative_positions import DistanceBias
 from former_nb.data.batches import make_batches
 from former_nb.data.tokenization import CharTokenizer, encode_texts
-from former_nb.decoding.decode_step import as_decode_step
+from former_nb.decoding.fast_copy import faster
 from former_nb.decoding.prompts import find_context
 from former_nb.models.build import build_network, build_norm, build_positions
 from former_nb.models.choices import ACTIVATIONS, MODEL, NORMS, POSITIONS, Activation, Scheme
@@ -57,7 +57,7 @@ def test_how_far_each_kind_of_positions_goes():
 
 
 def test_a_kind_of_positions_is_a_class_and_a_line(monkeypatch, tmp_path):
-    "It trains, is saved, loaded, and writes texts of any length, also by the written-out step."
+    "It trains, is saved, loaded, and writes texts of any length, also by a fast copy."
     monkeypatch.setitem(POSITIONS, "kerple", KERPLE)
     names = ["anna", "otto", "hannah", "bob"] * 8
     tokenizer = CharTokenizer.train(names)
@@ -76,7 +76,7 @@ def test_a_kind_of_positions_is_a_class_and_a_line(monkeypatch, tmp_path):
     written = generate(model.eval(), "a", **how)
     assert generate(loaded, "a", **how | dict(tokenizer=read)) == written
     assert find_context(config, 30).reads > 10**9  # the line says that it reads any length
-    assert as_decode_step(loaded, 30) is not loaded
+    assert faster(loaded, 30) is not loaded
 
 
 def test_one_that_is_added_is_a_line_too(monkeypatch):

@@ -20,7 +20,6 @@ from former_nb.base.core import set_seed
 from former_nb.data.tokenization import CharTokenizer, SubwordTokenizer
 from former_nb.data.tokens import BOS, EOS, KINDS, PAD
 from former_nb.decoding.classification import (
-    LONGEST_TEXT,
     classification_report,
     collate_labels,
     label_batches,
@@ -131,15 +130,8 @@ def test_predict_leaves_the_model_as_it_was():
     assert list(empty.columns) == ["label", "p(no)", "p(yes)", "note"] and len(empty) == 0
 
 
-def test_a_megabyte_in_one_cell(tmp_path, monkeypatch):
-    text, read = "good film, " * 100_000, []
-    for name in ("encode", "unknown"):
-        plain = getattr(CharTokenizer, name)
-        count = lambda self, some, plain=plain: read.append(len(some)) or plain(self, some)
-        monkeypatch.setattr(CharTokenizer, name, count)
-    found = predict(small(), LETTERS, ["good", text, "bad"])
-    assert LONGEST_TEXT <= max(read) <= LONGEST_TEXT + 1  # with a space between the two ends
-    assert found["label"].notna().all() and "were read" in found["note"][1]
+def test_a_long_cell_of_a_table(tmp_path):
+    text = "word " * 30_000
     file = tmp_path / "long.csv"
     file.write_text(f'text,label\n"{text}",yes\nshort,no\n', encoding="utf-8")
     texts, labels = read_labeled_csv(file)

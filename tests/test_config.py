@@ -15,7 +15,7 @@ from torch.testing import assert_close
 
 from former_nb.attention.multi_head import MultiHeadAttention
 from former_nb.base.ranges import TRAINING, Range
-from former_nb.decoding.decode_step import gated
+from former_nb.decoding.fast_copy import gated
 from former_nb.decoding.sampling import SETTINGS
 from former_nb.models.build import (
     build_attention,

@@ -41,13 +41,13 @@ from former_nb.decoding.caches import (
     SlidingWindow,
     next_tokens,
 )
-from former_nb.decoding.decode_step import DecodeStep, StaticCache
 from former_nb.decoding.decoding import greedy, sample
+from former_nb.decoding.fast_copy import fast_copy
 from former_nb.decoding.prompts import (
     append_columns,
     as_rows,
+    check_prompts,
     encode_prompt,
-    prompt_rows,
     stop_tokens,
 )
 from former_nb.decoding.sampling import (
@@ -203,13 +203,6 @@ class Around(torch.nn.Module):
         return self.model(*args)
 
 
-def held(model):
-    "A step that has written a text already."
-    step = DecodeStep(model)
-    caches.generate(step, [[5, 6, 7]], 5)
-    return step
-
-
 def streamed(model, prompts, **how):
     columns = caches.stream(model, prompts, NEW, **how)
     written = torch.cat([prompts, torch.tensor(list(columns)).T], dim=1)
@@ -245,8 +238,7 @@ LESSON = {  # each refuses a text that the model can't read
     "lesson 11 with layers": lambda m, p, n: loop(m, p, n, cache=[LayerCache(), LayerCache()]),
     "lesson 11 with its layers": lambda m, p, n: loop(m, p, n, cache=the_lessons(2)),
     "lesson 11 with functions": lambda m, p, n: loop(m, p, n, cache=around(the_lessons(2))),
-    "lesson 11, step": lambda m, p, n: loop(DecodeStep(m), p, n, cache=KVCache(2)),
-    "lesson 11, its forward": lambda m, p, n: loop(m.forward, p, n, cache=the_lessons(2)),
+    "lesson 11, fast copy": lambda m, p, n: loop(fast_copy(m), p, n, cache=KVCache(2)),
     "lesson 11, compiled": lambda m, p, n: loop(compiled(m), p, n),
 }
 LESSON_WINDOWED = {  # the same, where every layer sees the last four tokens
@@ -256,11 +248,7 @@ PLAIN = {  # as the model reads by itself
     "generate": lambda m, p: door(m, p, NEW),
     "generate, all again": lambda m, p: door(m, p, NEW, use_cache=False),
     "generate with a cache": lambda m, p: door(m, p, NEW, cache=KVCache(2)),
-    "generate, step": lambda m, p: door(DecodeStep(m), p, NEW),
-    "generate, held step": lambda m, p: door(held(m), p, NEW),
-    "generate, static cache": lambda m, p: door(DecodeStep(m), p, NEW, cache=StaticCache(2, 64)),
-    "generate, its forward": lambda m, p: door(m.forward, p, NEW),
-    "generate, partial": lambda m, p: door(partial(m), p, NEW),
+    "generate, fast copy": lambda m, p: door(fast_copy(m), p, NEW),
     "generate with layers": lambda m, p: door(m, p, NEW, cache=[LayerCache(), LayerCache()]),
     "generate with the lesson's layers": lambda m, p: door(m, p, NEW, cache=the_lessons(2)),
     "generate with functions": lambda m, p: door(m, p, NEW, cache=around(the_lessons(2))),
@@ -276,7 +264,7 @@ WINDOWED = {  # every layer sees the last four tokens
     "generate with a window": lambda m, p: door(m, p, NEW, window=4),
     "generate with its cache": lambda m, p: door(m, p, NEW, cache=KVCache(2, 4)),
     "generate with a window, all again": lambda m, p: door(m, p, NEW, window=4, use_cache=False),
-    "generate with a window, step": lambda m, p: door(DecodeStep(m), p, NEW, window=4),
+    "generate with a window, fast copy": lambda m, p: door(fast_copy(m), p, NEW, window=4),
     "stream with a window": lambda m, p: streamed(m, p, window=4),
     "beams with a window": lambda m, p: beams(m, p, cache=KVCache(2, 4)),
 }
@@ -387,7 +375,6 @@ def test_rows_of_any_lengths_and_none_that_is_too_long(positions):
     longer = [[5] * 17]
     lesson = partial(loop, model, torch.tensor(longer), 3)
     writers = [partial(door, model, longer, 3), partial(caches.stream, model, longer, 3)]
-    writers += [partial(door, model, longer, 3, cache=StaticCache(2, 64))]
     writers += [partial(beam_search, model, longer, 2, 3), lesson]
     for write in writers:
         if endless:
@@ -397,17 +384,6 @@ def test_rows_of_any_lengths_and_none_that_is_too_long(positions):
     if positions == "rotary":
         assert len(door(model, longer, 3, window=4)[0]) == 20
         assert len(beam_search(model, longer, 2, 3, cache=KVCache(2, 4), **FREE)[0][0][0]) == 20
-
-
-@pytest.mark.parametrize("positions", SCHEMES)
-def test_the_room_of_a_static_cache_is_a_context_too(positions):
-    model = language_model(0, positions, max_len=16)
-    prompts = torch.full((1, 8), 5)
-    for step in (DecodeStep(model), model):
-        found, notes = with_notes(lambda: door(step, prompts, NEW, cache=StaticCache(2, 12)))
-        assert found.shape == (1, 13) and "12 tokens" in notes[0] and "StaticCache" in notes[0]
-        assert found.equal(door(model, prompts, 5))
-        refuses(lambda: door(step, prompts, 3, cache=StaticCache(2, 7)), ValueError, "prompts[0]")
 
 
 def test_a_reason_is_that_of_the_row():
@@ -503,7 +479,7 @@ def test_a_cache_can_be_trained_through():
     assert_close(*grads)
 
 
-MODES = {"grad": torch.enable_grad, "no_grad": torch.no_grad, "inference": torch.inference_mode}
+MODES = {"grad": torch.enable_grad, "no_grad": torch.no_grad}
 
 
 @pytest.mark.parametrize("window", [None, 3])
@@ -628,12 +604,12 @@ def test_a_stream_ends_with_the_last_token_of_its_last_row(use_cache):
 
 def test_a_step_waits_for_the_device_once(monkeypatch):
     model, waits = language_model(), []
-    for name in ("tolist", "item", "__bool__", "nonzero"):
+    for name in ("tolist", "__bool__", "nonzero"):  # guards look at an item, on the CPU only
         plain = getattr(torch.Tensor, name)
         count = lambda self, *a, plain=plain, name=name: waits.append(name) or plain(self, *a)
         monkeypatch.setattr(torch.Tensor, name, count)
     columns = stream(model, [[5, 6, 7], [8, 9]], 12, seed=0, top_p=0.9, eos_token_ids=())
-    next(columns)  # the prompts are looked at once, and the step is compared
+    next(columns)  # the prompts are looked at once
     waits.clear()
     assert len(list(columns)) == 12 and waits == ["tolist"] * 12
 
@@ -761,16 +737,6 @@ def test_the_door_is_called_as_the_loop_of_the_lesson_and_writes_the_same_tokens
     columns = former_nb.stream(model, prompts, 20, Sampling(seed=3))
     assert torch.tensor(list(columns)).T.equal(drawn[:, 3:])
     assert {PAD, BOS, EOS, UNK} & set(drawn[:, 3:].flatten().tolist())  # none of them is special
-
-
-def test_the_step_that_is_written_out_is_taken_also_with_a_cache_that_is_given(monkeypatch):
-    steps, plain = [], DecodeStep.next_logits
-    count = lambda self, *args: steps.append(1) or plain(self, *args)
-    monkeypatch.setattr(DecodeStep, "next_logits", count)
-    for cache in (None, KVCache(2)):
-        steps.clear()
-        caches.generate(language_model(), [[5, 6]], 20, cache=cache)
-        assert len(steps) == 20  # the first is compared with the modules
 
 
 def test_wrappers_nest_as_the_settings_do():
@@ -1377,10 +1343,10 @@ def test_a_bare_function_of_few_tokens():
 
 
 def test_prompts_are_rows_and_a_row_that_cannot_be_read_is_named():
-    assert prompt_rows(torch.tensor([[1, 5, 6]]), 9, 3) == prompt_rows([(1, 5, 6)], 9, 3)
+    assert as_rows(torch.tensor([[1, 5, 6]])) == as_rows([(1, 5, 6)]) == [[1, 5, 6]]
     for row in ([], [1, 5, 6, 7], [1, 9], [1, 0]):  # empty, long, outside, padding
-        refuses(lambda: prompt_rows([[1, 5], row], 9, 3), ValueError, "prompts[1]")
-    assert prompt_rows([[1, 0]], 9, 3, never=()) == [[1, 0]]
+        refuses(lambda: check_prompts([[1, 5], row], 9, 3), ValueError, "prompts[1]")
+    check_prompts([[1, 0]], 9, 3, never=())
 
 
 def test_columns_continue_each_prompt_from_its_own_end():

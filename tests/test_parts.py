@@ -17,8 +17,8 @@ from former_nb.attention.relative_positions import ScaledRotary
 from former_nb.data.tokenization import CharTokenizer
 from former_nb.decoding.beam_search import beam_search
 from former_nb.decoding.caches import KVCache, generate
+from former_nb.decoding.number_words import greedy_decode
 from former_nb.decoding.sampling import Sampling
-from former_nb.decoding.translating import greedy_decode
 from former_nb.models.build import build_block, sizes_of
 from former_nb.models.config import TransformerConfig
 from former_nb.models.encoder_decoder import DecoderBlock

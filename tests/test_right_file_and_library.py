@@ -59,7 +59,6 @@ WRAPPED = {  # definition that the library offers in another form -> why
     "Decoder": "a memory that is projected once and read many times",
     "LayerCache": "room that grows ahead of what is written",
     "generate": "texts, stops, and a cache for the whole model",
-    "greedy_decode": "devices, and rows that are finished early",
 }
 
 

@@ -16,7 +16,7 @@ from former_nb.attention.fused import attention
 from former_nb.cli import app
 from former_nb.commands.comparing import draw_tokens
 from former_nb.decoding.caches import KVCache
-from former_nb.decoding.decode_step import DecodeStep, Int8Product
+from former_nb.decoding.fast_copy import Int8Product, fast_copy
 from former_nb.models.config import TransformerConfig
 from former_nb.models.savable import EncoderDecoder, LanguageModel, make_model
 from former_nb.saving.hugging_face import from_hugging_face
@@ -426,7 +426,7 @@ def test_the_same_in_other_forms():
         "compiled": torch.compile(model, backend="aot_eager"),
         "bfloat16": copy.deepcopy(model).bfloat16(),
         "a function": lambda tokens: model(tokens),
-        "the written-out step": token_by_token(DecodeStep(model)),
+        "a fast copy": token_by_token(fast_copy(model)),
     }
     for name, other in pairs.items():
         found = same(model, other, TOKENS)
@@ -456,13 +456,13 @@ def test_a_part_without_effect_is_said():
 
 def test_eight_bits():
     model = ours()
-    step = token_by_token(DecodeStep(model, Int8Product))
+    step = token_by_token(fast_copy(model, Int8Product))
     found, allowed = same(model, step, TOKENS), same(model, step, TOKENS, bits=8)
     print(f"\n{found}\n{allowed}")
     assert not found and allowed
     assert found.error == allowed.error and allowed.rounding > 100 * found.rounding
     wrong = changed(model, lambda m: setattr(block(m).attention.w_v, "bias", None))
-    assert not same(model, token_by_token(DecodeStep(wrong, Int8Product)), TOKENS, bits=8)
+    assert not same(model, token_by_token(fast_copy(wrong, Int8Product)), TOKENS, bits=8)
 
 
 def test_what_is_given_stays_as_it_was():

@@ -143,7 +143,7 @@ MUTANTS = [  # a file of former_nb, what is there, what is put in its place, the
         "F.silu(self.w_in(x)) * self.w_gate(x)",
         "modern_decoder pretrained",
     ),
-    ("decoding/decode_step.py", "F.silu(gate) * value", "F.silu(value) * gate", "decode_step"),
+    ("decoding/fast_copy.py", "F.silu(gate) * value", "F.silu(value) * gate", "fast_copy"),
     ("models/initialization.py", "writes = 3", "writes = 2", "config encoder_decoder"),
     ("models/language_model.py", "self.embed(tokens, positions)", "self.embed(tokens)", "decoding"),
     (

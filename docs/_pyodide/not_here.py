@@ -8,7 +8,7 @@ from importlib.util import find_spec
 from types import ModuleType
 
 ABSENT = ("tokenizers", "tokenizers.pre_tokenizers", "former_nb.models.pretrained")
-ABSENT += ("former_nb.decoding.decode_step", "former_nb.models.build")
+ABSENT += ("former_nb.decoding.fast_copy", "former_nb.models.build")
 ABSENT += ("safetensors", "safetensors.torch")
 ABSENT += tuple(f"tokenizers.{part}" for part in ("decoders", "models", "trainers", "processors"))
 ABSENT += ("tokenizers.implementations",)

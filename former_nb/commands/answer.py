@@ -67,7 +67,7 @@ def translate_lines(
     "Print a translation of each line. A line that cannot be read gives an empty one, and a note."
     keep_memory()
     several = num_return_sequences > 1
-    search |= dict(num_return_sequences=num_return_sequences, first=block, watch=False)
+    search |= dict(num_return_sequences=num_return_sequences, first=block)
     translations = (
         stream_translations(model, tokenizer, texts, num_beams, **search)
         for texts in growing(lines, block)

@@ -68,7 +68,7 @@ def draw_texts(
     while True:
         draw = seeded(sampling, drawn)
         begun = [prompt] * rows
-        how = dict(tokenizer=tokenizer, watch=False, **kwargs)
+        how = dict(tokenizer=tokenizer, **kwargs)
         texts, stream = caches.write_texts(model, begun, max_new_tokens, draw, **how)
         for text, reason in zip(texts, stream.reasons):
             text = text.capitalize() if tokenizer.lowercase else text
@@ -147,7 +147,7 @@ def write_streams(n, model, tokenizer, prompt, max_new_tokens, sampling, endings
     "Write n texts, each token as soon as it is drawn; arguments as above."
     for i in range(n):
         draw = seeded(sampling, i)
-        how = dict(tokenizer=tokenizer, watch=False, **kwargs)
+        how = dict(tokenizer=tokenizer, **kwargs)
         pieces = caches.stream(model, prompt, max_new_tokens, draw, **how)
         for piece in chain([prompt], pieces):
             echo(piece, nl=False)  # flushes

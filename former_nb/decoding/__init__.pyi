@@ -3,9 +3,8 @@
 from . import beam_search as beam_search
 from . import caches as caches
 from . import classification as classification
-from . import decode_step as decode_step
 from . import decoding as decoding
-from . import known_parts as known_parts
+from . import fast_copy as fast_copy
 from . import number_words as number_words
 from . import prompts as prompts
 from . import sampling as sampling

@@ -27,12 +27,13 @@ from former_nb.base.guards import (
 from ..base.keywords import explain_keywords
 from ..data.text import BOS, EOS, PAD, UNK
 from .caches import KVCache
-from .decode_step import as_decode_step
+from .fast_copy import faster
 from former_nb.decoding.prompts import (
     IN_CACHE,
+    as_rows,
     check_fresh,
+    check_prompts,
     find_context,
-    prompt_rows,
     sizes_to_write,
     stop_tokens,
     upload,
@@ -150,7 +151,7 @@ def _search(model, tokens, texts, never, n_best, early_stop, cache):
         if cache is None:
             logits = model(tokens)
         else:
-            positions = torch.arange(length - tokens.shape[1], length, device="cpu")
+            positions = torch.arange(length - tokens.shape[1], length, device=device)
             logits = model(tokens, cache, positions)
         logits = logits[:, -1]  # (B * w, V)
         if step == 1:  # a bare function says only now how many tokens it knows
@@ -219,7 +220,8 @@ def beam_search(
     ends, never = stop_tokens(eos_token_ids, suppress_tokens, sizes.vocab_size)
     given: Any = [prompts] if single else prompts
     context = find_context(sizes, max_new_tokens, cache)
-    rows = prompt_rows(given, sizes.vocab_size, context.reads, never)
+    rows = as_rows(given)
+    check_prompts(rows, sizes.vocab_size, context.reads, never)
     lengths = [len(row) for row in rows]
     check_that(len(set(lengths)) == 1, "prompts", "rows of the same length", lengths)
 
@@ -236,8 +238,8 @@ def beam_search(
     if isinstance(model, nn.Module):
         here = next(model.parameters(), here)  # a model may have no weights
         evaluating = eval_mode(model)
-        if isinstance(cache, KVCache):
-            reader = as_decode_step(model, steps, watch=False)
+        if cache is not None:
+            reader = faster(model, steps)
     tokens = torch.tensor(rows, dtype=torch.int64, device=here.device)  # (B, T)
     with evaluating:
         _search(reader, tokens, texts, never, num_return_sequences, early_stop, cache)

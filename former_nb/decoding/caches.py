@@ -20,8 +20,8 @@ from ..base.guards import LARGEST, check_choice, check_int, check_that
 from ..base.keywords import explain_keywords
 from ..data.text import pad_rows
 from ..data.tokens import TextTokenizer
-from .decode_step import DecodeStep, as_decode_step
 from .decoding import greedy
+from .fast_copy import faster
 from former_nb.decoding.prompts import (
     Context,
     append_columns,
@@ -74,24 +74,13 @@ class KVBuffer:
             raise ValueError(f"tokens: expected {len(self.blocks[0])} rows as before, got {len(k)}")
         if self.window is not None:  # the first new query sees window - 1 old keys
             self.start = max(self.start, self.end - self.window + 1)
-        if self.blocks is None or self.end + T > self.blocks[0].shape[2] or self._read_only():
+        if self.blocks is None or self.end + T > self.blocks[0].shape[2] or torch.is_grad_enabled():
             self._move(k, v)
         for block, new in zip(self.blocks, (k, v)):
             block.narrow(2, self.end, T).copy_(new)
         self.end += T
         self.length += T
         return self.k, self.v
-
-    def drop_last(self) -> None:
-        "Forget the newest token; the next one is written over it."
-        self.end -= 1
-        self.length -= 1
-
-    def _read_only(self):
-        "Whether the blocks may not be written: gradients are on, or another mode made them."
-        if torch.is_grad_enabled() or torch.compiler.is_compiling():  # it cannot ask for the mode
-            return torch.is_grad_enabled()
-        return self.blocks[0].is_inference() != torch.is_inference_mode_enabled()
 
     def _move(self, k, v):
         "Copy what is in use to blocks with room for `k` and `v` and, without gradients, for more."
@@ -125,7 +114,7 @@ class KVBuffer:
         targets: torch.Tensor,  # (N,) integers, none of them a source
     ) -> None:
         "Rows `targets` continue rows `sources` from now on, all others themselves."
-        if self._read_only():
+        if torch.is_grad_enabled():
             self.blocks = [block.clone() for block in self.blocks]
         for kept in (self.k, self.v):  # only what is in use
             kept.index_copy_(0, targets, kept.index_select(0, sources))
@@ -224,52 +213,25 @@ class KVCache(list):
         "Where the next tokens are: behind those that were seen."
         return torch.arange(self.length, self.length + T, device="cpu")
 
-    @property
-    def rows(self) -> int | None:
-        "How many texts it keeps; None before the first token."
-        written = self.written()
-        return len(written[0].blocks[0]) if written else None
-
-    def written(self) -> list[KVBuffer]:
-        "The buffers with something in them; a block that was left out writes nothing into its own."
-        return [layer.buffer for layer in self if layer.buffer.blocks is not None]
-
-    def is_plain(self) -> bool:
-        "Whether its layers call `attention` and nothing else, all with the same window."
-        window = self[0].window
-        for layer in self:
-            if type(layer) is not LayerCache or type(layer.buffer) is not KVBuffer:
-                return False
-            if layer.window != window or layer.buffer.window != window:
-                return False
-            function = layer.attend
-            if window is not None:
-                if type(function) is not SlidingWindow or function.window != window:
-                    return False
-                function = function.attend
-            if function is not attention:
-                return False
-        return True
-
     def reorder(
         self,
         rows: list[int] | torch.Tensor,  # (N,): which row each new row continues
     ) -> None:
         "Row i continues row `rows[i]` from now on, in every layer."
         rows = rows.tolist() if isinstance(rows, torch.Tensor) else list(rows)
-        written = self.written()
-        if not written:
+        buffers = [layer.buffer for layer in self]
+        if buffers[0].blocks is None:  # nothing was read yet
             return
         targets = [i for i, row in enumerate(rows) if row != i]  # rows that move
         sources = [rows[i] for i in targets]
-        device = written[0].blocks[0].device
-        if len(rows) != self.rows or not set(sources).isdisjoint(targets):
-            index = upload(rows, device)
-            for buffer in written:
+        first = buffers[0].blocks[0]
+        if len(rows) != len(first) or not set(sources).isdisjoint(targets):
+            index = upload(rows, first.device)
+            for buffer in buffers:
                 buffer.reorder(index)
         elif targets:
-            moves = upload([sources, targets], device)
-            for buffer in written:
+            moves = upload([sources, targets], first.device)
+            for buffer in buffers:
                 buffer.copy_rows(*moves)
 
 # %% ../../nbs/deeper/11_caches.ipynb #next0001
@@ -286,7 +248,7 @@ def next_tokens(
         if cache is None:
             logits = model(tokens)[:, -1]  # (B, vocab_size)
         else:
-            positions = torch.arange(start, T, device="cpu")  # to be checked without a wait
+            positions = torch.arange(start, T, device=tokens.device)
             logits = model(tokens[:, start:], cache, positions)[:, -1]
             start = T
         new = pick(logits)  # (B,)
@@ -347,7 +309,7 @@ class Stream:
 # %% ../../nbs/deeper/11_caches.ipynb #83e147c5
 @explain_keywords
 def stream(
-    model: Callable,  # a `LanguageModel`, also compiled, a `DecodeStep`, or as for `next_tokens`
+    model: Callable,  # a `LanguageModel`, also compiled, a `fast_copy`, or as for `next_tokens`
     prompts: torch.Tensor | list | str,  # (B, T) integers, rows of any lengths, or one text
     max_new_tokens: int | None = None,  # of each row, at most; None for as many as `max_len` holds
     pick: Callable | Sampling = greedy,  # logits (B, vocab_size) -> tokens (B,), or settings for it
@@ -358,7 +320,6 @@ def stream(
     suppress_tokens: Iterable[int] | None = None,  # tokens that are not drawn; () none
     window: int | None = None,  # every token sees itself and the window - 1 before it
     use_cache: bool = True,  # False feeds everything again at each step: slower, same answer
-    watch: bool = True,  # as for `DecodeStep`: the model may change while the stream waits
 ) -> Stream:  # of columns from the shortest prompt on, None after a row's end; of a text pieces
     """Write one token at a time. Raises `ValueError` or `TypeError` before the first.
 
@@ -372,7 +333,6 @@ def stream(
     one = isinstance(prompts, str) or not has_text(prompts)
     check_that(one, "prompts", "one text, or rows of tokens", prompts, TypeError)
     check_choice("use_cache", use_cache, (True, False))
-    check_choice("watch", watch, (True, False))
     check_cache(cache)
     free = cache is None or (use_cache and window is None)
     check_that(free, "cache", "None beside `window` or `use_cache=False`", cache)
@@ -389,10 +349,9 @@ def stream(
 
     reader: Any = model
     if use_cache and sizes.n_layers:
-        reader = as_decode_step(model, max(room), watch)
-        longest = max(len(row) + n for row, n in zip(rows, room))
-        cache = cache or _new_cache(reader, sizes, window, longest)
-    if isinstance(reader, torch.nn.Module):  # a `DecodeStep` does so by itself
+        reader = faster(model, max(room))
+        cache = cache or KVCache(sizes.n_layers, window)
+    if isinstance(reader, torch.nn.Module):
         reader = in_eval_mode(reader, reader)
     if cache is None and window is not None:
         reader = partial(_read_in_window, reader, SlidingWindow(window))
@@ -411,14 +370,6 @@ def stream(
     return Stream(pieces, reasons, context)
 
 
-def _new_cache(reader, sizes, window, longest):
-    "An empty cache: of a fixed size where a compiled step reads, else a `KVCache`."
-    if isinstance(reader, DecodeStep) and reader.compiled and window is None:
-        beyond = longest > sizes.max_len or sizes.max_len == LARGEST
-        return reader.static_cache(longest if beyond else None)
-    return KVCache(sizes.n_layers, window)
-
-
 def _read_in_window(model, attend, tokens):
     "Logits of tokens that are all read again; in a window they may be more than `max_len`."
     positions = torch.arange(tokens.shape[1], device="cpu")
@@ -431,19 +382,9 @@ def _pick_in_rows(pick, rows, never, device):
         pick = pick.pick(rows, device)
     else:
         check_that(callable(pick), "pick", "a function of logits or a `Sampling`", pick, TypeError)
-        pick = checked(pick if pick is greedy else _on_numbers(pick))
+        pick = checked(pick)
     pick = without_tokens(pick, torch.tensor(never, dtype=torch.int64, device=device))
     return FollowPrompts(pick, rows, device)
-
-
-def _on_numbers(pick):
-    "A pick that gets zeros where no logit can be taken, since `torch.multinomial` raises there."
-
-    def pick_of_numbers(logits):
-        possible = logits.amax(dim=-1, keepdim=True).isfinite()  # (B, 1)
-        return pick(logits.where(possible, 0.0))
-
-    return pick_of_numbers
 
 
 def write_texts(
@@ -485,7 +426,6 @@ def generate(
     suppress_tokens: Iterable[int] | None = None,  # as for `stream`
     window: int | None = None,  # as for `stream`
     use_cache: bool = True,  # as for `stream`
-    watch: bool | None = None,  # as for `stream`; None if a pick of yours runs in between
 ) -> Any:  # as the prompts: a tensor, with PAD after a row's end, rows, a text or texts
     """Continue each of `prompts`. Raises as `stream`, before any work.
 
@@ -497,10 +437,8 @@ def generate(
         generate(model, "Jo", tokenizer=tokenizer)  # a text
         generate(model, ["Jo"] * 8, pick=Sampling(0.8, seed=0), tokenizer=tokenizer)  # eight
     """
-    if watch is None:
-        watch = not (isinstance(pick, Sampling) or pick is greedy)
     stops = dict(eos_token_ids=eos_token_ids, suppress_tokens=suppress_tokens)
-    how = dict(tokenizer=tokenizer, window=window, use_cache=use_cache, watch=watch, **stops)
+    how = dict(tokenizer=tokenizer, window=window, use_cache=use_cache, **stops)
     found, columns = write_texts(model, prompts, max_new_tokens, pick, cache, **how)
     reasons = columns.reasons
     warn_of_cut(columns.context, reasons.count("context"), len(reasons))

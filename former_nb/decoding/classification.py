@@ -167,39 +167,27 @@ def label_batches(
 
 # ---- predictions
 
-LONGEST_TEXT = 100_000  # characters of a text that are read
 
-
-def _shorten(text):
-    "The two ends of a text that is too long, and a note."
-    if not isinstance(text, str) or len(text) <= LONGEST_TEXT:
-        return text, ""
-    half = LONGEST_TEXT // 2
-    note = f"only the first and the last {half:,} of {len(text):,} characters were read"
-    return f"{text[:half]} {text[-half:]}", note
-
-
-def _note(text, note, tokenizer):
+def _note(text, tokenizer):
     "What is odd about a text. Raises `TypeError` or `ValueError` for what is none."
     unknown = tokenizer.unknown(text)
     if not text.strip():
         return "empty text"
-    return f"unknown characters: {unknown[:20]!r}" if unknown else note
+    return f"unknown characters: {unknown[:20]!r}" if unknown else ""
 
 
 def _encode(texts, tokenizer):
     "For each text its tokens, None where it is none, and a note."
-    shortened = [_shorten(text) for text in texts]
     notes: list = []
     readable = []
-    for i, (text, note) in enumerate(shortened):
+    for i, text in enumerate(texts):
         try:
-            notes.append(_note(text, note, tokenizer))
+            notes.append(_note(text, tokenizer))
             readable.append(i)
         except (TypeError, ValueError) as error:
             notes.append(str(error))
-    rows: list = [None] * len(shortened)
-    several = [shortened[i][0] for i in readable]
+    rows: list = [None] * len(notes)
+    several = [texts[i] for i in readable]
     try:
         encoded = tokenizer.encode_batch(several)
     except ValueError:  # for one of them

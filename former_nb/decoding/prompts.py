@@ -7,13 +7,11 @@ A batch of prompts is a tensor, a list of rows that may differ in length, or tex
 import sys
 import warnings
 from collections.abc import Iterable
-from functools import partial
 from numbers import Integral
-from types import MethodType, SimpleNamespace
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import torch
-from torch import nn
 
 from ..base.guards import LARGEST, check_ids, check_int, check_tensor, check_that, check_type
 from ..data.text import PAD
@@ -21,7 +19,6 @@ from ..data.tokens import SPECIALS, TextTokenizer, check_rows, check_tokenizer
 from ..models.build import sizes_of
 from ..models.choices import POSITIONS
 from ..models.layers import Embedding, Stack
-from .decode_step import StaticLayer
 
 __all__ = [
     "Context",
@@ -35,19 +32,16 @@ __all__ = [
     "has_text",
     "as_rows",
     "check_prompts",
-    "prompt_rows",
     "append_columns",
     "stop_tokens",
     "upload",
 ]
 
 UNKNOWN = SimpleNamespace(vocab_size=2**24, n_layers=0, max_len=2**63, positions="learned")
-LIMITS = ("max_len", "positions")  # sizes that say how long a text may be
 GO_ON = {  # what lets a text go on that the context has ended
     "window": "window=…",
     "narrower": "a window within the context",
     "max_new_tokens": "max_new_tokens=…",
-    "size": "a StaticCache of a larger size",
 }
 IN_CACHE = GO_ON | {"window": "KVCache(n_layers, window=…)"}  # where there is no other window
 
@@ -105,10 +99,6 @@ def find_context(
         go_on.append("window" if widest is None else "narrower")
     if max_new_tokens is None and beyond != "never":
         go_on.append("max_new_tokens")
-    rooms = [layer.cache.size for layer in layers if isinstance(layer, StaticLayer)]
-    if rooms and min(rooms) < reads:
-        reads = min(rooms)
-        go_on = ["size"]
     size = min(reads, sizes.max_len) if max_new_tokens is None else reads
     return Context(reads, size, tuple(go_on))
 
@@ -220,7 +210,7 @@ def sizes_to_write(
     can = callable(model) and not isinstance(model, type)
     check_that(can, "model", "a model or a function", model, TypeError)
     if not _says_its_sizes(model):
-        return _sizes_behind(model)
+        return UNKNOWN
     for part, function in (("tgt_embed", "translate"), ("n_classes", "predict")):
         expected = f"a language model; for this one there is `former_nb.{function}`"
         check_that(not hasattr(model, part), "model", expected, type(model).__name__, TypeError)
@@ -233,26 +223,6 @@ def _says_its_sizes(model):
     stack = getattr(model, "decoder", getattr(model, "stack", None))
     is_ours = isinstance(embed, Embedding) and isinstance(stack, Stack)
     return is_ours or hasattr(getattr(model, "config", None), "positions")
-
-
-def _sizes_behind(function):
-    "How long a text may be for the model that a function hands everything on to, if there is one."
-    model = function
-    while True:
-        if isinstance(model, partial):
-            model = model.func
-        elif isinstance(model, MethodType) and model.__name__ in ("forward", "__call__"):
-            model = model.__self__
-        elif isinstance(model, (nn.DataParallel, nn.parallel.DistributedDataParallel)):
-            model = model.module
-        elif hasattr(model, "_torchdynamo_orig_callable"):  # compiled
-            model = model._torchdynamo_orig_callable
-        else:
-            break
-    if model is function or not _says_its_sizes(model):
-        return UNKNOWN
-    sizes = sizes_of(model)
-    return SimpleNamespace(**vars(UNKNOWN) | {name: getattr(sizes, name) for name in LIMITS})
 
 
 def has_text(
@@ -282,22 +252,12 @@ def as_rows(
     if isinstance(prompts, str) and tokenizer is not None:
         return [encode_prompt(tokenizer, prompts, "prompts")]
     if has_text(prompts) and tokenizer is not None:
-        return _encode_texts(prompts, tokenizer)
+        return [encode_prompt(tokenizer, p, f"prompts[{i}]") for i, p in enumerate(prompts)]
     _refuse_text(prompts)
     try:
         return [row.tolist() for row in check_rows(prompts)]
     except (TypeError, ValueError, RuntimeError):
         raise TypeError(f"prompts: expected rows of integers, got {prompts!r:.80}") from None
-
-
-def _encode_texts(texts, tokenizer):
-    "A row for each text; one that comes a thousand times is read once."
-    rows: dict[str, list[int]] = {}
-    for i, text in enumerate(texts):
-        check_type(f"prompts[{i}]", text, str)
-        if text not in rows:
-            rows[text] = encode_prompt(tokenizer, text, f"prompts[{i}]")
-    return [rows[text] for text in texts]
 
 
 def check_prompts(
@@ -314,18 +274,6 @@ def check_prompts(
                 f"prompts[{i}]: expected 1 to {limit} tokens from {least} to {vocab_size - 1}, "
                 f"without padding, got {len(row)}: {row!r:.60}"
             )
-
-
-def prompt_rows(
-    prompts: torch.Tensor | list[list[int]],  # as for `as_rows`
-    vocab_size: int,
-    limit: int,  # as for `check_prompts`
-    never: Iterable[int] = (PAD,),  # as for `check_prompts`
-) -> list[list[int]]:
-    "As `as_rows`, and checked."
-    rows = as_rows(prompts)
-    check_prompts(rows, vocab_size, limit, never)
-    return rows
 
 
 def append_columns(

@@ -24,10 +24,10 @@ import torch
 from ..attention.masks import padding_mask
 from ..base.core import eval_mode
 from ..base.files import read_text
-from ..base.guards import check_choice, check_ids, check_int, check_ints, check_that, check_type
+from ..base.guards import check_int, check_ints, check_that, check_type
 from ..base.keywords import explain_keywords
 from ..data.batches import make_batches
-from ..data.text import BOS, EOS, UNK, pad_rows
+from ..data.text import pad_rows
 from ..data.tokenization import encode_texts
 from ..data.tokens import PAD, TextTokenizer, both_sides, check_tokenizer
 from ..models.bart import BartEncoderDecoder
@@ -36,15 +36,13 @@ from ..models.parts import project_memory
 from ..models.pretrained import check_pair, check_vocabulary
 from ..models.savable import EncoderDecoder
 from ..models.two_stacks import attend_beams
-from . import number_words
 from .beam_search import beam_search, length_score
 from .caches import KVCache
-from .decode_step import as_decode_step
+from .fast_copy import faster
 from .prompts import find_context, stop_tokens, warn_of_cut
 
 __all__ = [
     "Translation",
-    "greedy_decode",
     "stream_translations",
     "translate",
     "read_pairs",
@@ -79,49 +77,6 @@ def _search(model, src, reader, start, room, num_beams, **options):
     begin = torch.tensor([list(start)] * len(src), device=src.device)
     cache = KVCache(sizes_of(model).n_layers)
     return beam_search(step, begin, num_beams, room, cache=cache, **options)
-
-
-@torch.no_grad()
-def greedy_decode(
-    model,  # an `EncoderDecoder`, or one of your own as lesson 13 has it
-    src: torch.Tensor,  # (B, S) integers, PAD where there is no token
-    max_new_tokens: int,  # of each row, at most; fewer and a warning where the context ends
-    use_cache: bool = True,  # False feeds everything again at each step: slower, same answer
-) -> list[list[int]]:  # a row for each source, from BOS to EOS if it was reached
-    "As `greedy_decode` of lesson 14, in eval mode, with a memory that is projected once."
-    if not isinstance(model, EncoderDecoder):
-        return number_words.greedy_decode(model, src, max_new_tokens)
-    pad = _pad_token(model)
-    check_that(pad == PAD, "model", "one whose padding is 0; `translate` takes any", pad)
-    check_int("max_new_tokens", max_new_tokens, 0)
-    check_choice("use_cache", use_cache, (True, False))
-    check_ids("src", src, model.src_embed.tokens.num_embeddings)
-    src = src.to(model.head.weight.device)
-    tokens = src.new_full((len(src), 1), BOS)  # (B, T)
-    mask = padding_mask(src)
-    cache = KVCache(len(model.decoder.blocks))
-    context = find_context(sizes_of(model), max_new_tokens)
-    room = context.room(1, max_new_tokens)  # tokens that the model can write behind BOS
-    never = torch.tensor([PAD, BOS, UNK], device=src.device)
-    with eval_mode(model):
-        memory = project_memory(model.decoder, model.encode(src))
-        for _ in range(room):
-            if use_cache:
-                newest = tokens[:, -1:]
-                logits = model.decode(newest, memory, mask, cache, cache.positions(1))
-            else:
-                logits = model.decode(tokens, memory, mask)
-            logits = logits[:, -1]  # (B, vocab_size)
-            logits.index_fill_(1, never, float("-inf"))
-            tokens = torch.cat([tokens, logits.argmax(dim=-1, keepdim=True)], dim=1)
-            if (tokens == EOS).any(dim=1).all():
-                break
-    rows = []
-    for row in tokens.tolist():
-        rows.append(row[: row.index(EOS) + 1] if EOS in row else row)
-    n_cut = sum(EOS not in row for row in rows) if room < max_new_tokens else 0
-    warn_of_cut(context, n_cut, len(rows), {})
-    return rows
 
 
 # ---- one line
@@ -170,8 +125,7 @@ def _join(parts, gap, fits):
 class Translation(str):
     """The text that was made of a sentence: a string that also says where it comes from.
 
-    It prints, joins and compares as its text, as in `translation == "twenty-one"`. Two translations
-    are equal if all of their fields are.
+    It prints, joins and compares as its text, as in `translation == "twenty-one"`.
     """
 
     source: str
@@ -205,16 +159,6 @@ class Translation(str):
     def __repr__(self):
         fields = ", ".join(f"{name}={value!r}" for name, value in vars(self).items())
         return f"Translation({fields})"
-
-    def __eq__(self, other):
-        if isinstance(other, Translation):
-            return vars(self) == vars(other)
-        return str.__eq__(self, other)
-
-    def __ne__(self, other):  # a string has one of its own
-        return not self == other
-
-    __hash__ = str.__hash__  # what is equal has the same
 
 
 def _encode_line(line, tokenizer, limit):
@@ -258,7 +202,7 @@ def _search_rows(model, rows, search, max_tokens):
         length=_row_length,
     )
     results = [None] * len(rows)
-    device = model.head.weight.device
+    device = next(model.parameters()).device
     with eval_mode(model), torch.no_grad():
         for src, numbers in batches:
             for number, texts in zip(numbers, search(model, src.to(device))):
@@ -314,7 +258,6 @@ def stream_translations(
     max_tokens: int = 4096,  # tokens in one batch, each counted once for every beam
     ahead: int = 1000,  # lines that are read and sorted by length at a time, at most
     first: int = 32,  # so many to begin with, then twice as many each time
-    watch: bool = True,  # as for `DecodeStep`: the model may change between two lines
 ) -> Iterator[Translation]:  # one for each line, in their order
     """Translate in bounded memory. A line that cannot be read costs itself only.
 
@@ -343,7 +286,7 @@ def stream_translations(
 
     search = partial(
         _search,
-        reader=as_decode_step(model, room, watch),
+        reader=faster(model, room),
         start=start,
         room=room,
         num_beams=num_beams,
@@ -396,7 +339,6 @@ def translate(
         max_tokens=max_tokens,
         ahead=ahead,
         first=ahead if first is None else first,
-        watch=False,  # nothing runs between two lines of a list
     )
     found = list(lines)
     context = find_context(sizes_of(model), max_new_tokens)

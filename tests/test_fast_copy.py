@@ -1,6 +1,4 @@
-"One token by the written-out step equals one token by the modules, or the modules compute it."
-
-import shutil
+"A fast copy computes what its model does, or the model writes itself."
 
 import pytest
 import torch
@@ -13,22 +11,13 @@ from former_nb.attention.masks import padding_mask
 from former_nb.attention.multi_head import MultiHeadAttention
 from former_nb.attention.relative_positions import ALiBi, RelativeBias
 from former_nb.data.text import PAD
-from former_nb.decoding import decode_step
 from former_nb.decoding.beam_search import beam_search
 from former_nb.decoding.caches import KVCache, generate, stream
-from former_nb.decoding.decode_step import (
-    DecodeStep,
-    Int8Product,
-    Product,
-    StaticCache,
-    as_decode_step,
-)
-from former_nb.decoding.known_parts import unknown_part
+from former_nb.decoding.fast_copy import Int8Product, Product, fast_copy, faster
 from former_nb.decoding.sampling import Sampling
 from former_nb.models.bart import BartEncoderDecoder
 from former_nb.models.choices import POSITIONS
 from former_nb.models.config import TransformerConfig
-from former_nb.models.fine_tuning import add_low_rank
 from former_nb.models.layers import Embedding, Stack, make_block
 from former_nb.models.modern_decoder import modern_decoder
 from former_nb.models.savable import EncoderDecoder, LanguageModel, make_model
@@ -64,18 +53,12 @@ def bound(decoder, memory, mask):
     return decode
 
 
-def check_equal(model, cache, step=None):
-    "The step computes what the modules do, and does not ask them."
-    step = step or DecodeStep(model)
+def check_equal(model):
+    "The copy computes what the model does."
     tokens = draw(5, 20)
     with torch.no_grad():
         whole = model(tokens)
-        prompt = step(tokens[:, :3], cache)
-    modules, step.read = step.read, None
-    with torch.no_grad():
-        rest = [step(t, cache, cache.positions(1)) for t in tokens[:, 3:].split(1, dim=1)]
-    step.read = modules
-    assert_close(torch.cat([prompt, *rest], dim=1), whole, atol=2e-4, rtol=1e-4)
+    assert_close(read(fast_copy(model), tokens, KVCache(3)), whole, atol=2e-4, rtol=1e-4)
 
 
 @pytest.mark.parametrize("positions", POSITIONS)
@@ -85,8 +68,7 @@ def test_logits_are_those_of_the_modules(positions, norm_first, n_kv_heads):
     for norm, activation in (("layer", "gelu"), ("rms", "swiglu"), ("layer", "relu")):
         choices = dict(norm=norm, activation=activation, norm_first=norm_first)
         model = language_model(positions=positions, n_kv_heads=n_kv_heads, **choices)
-        check_equal(model, KVCache(3))
-        check_equal(model, StaticCache(3, 40))
+        check_equal(model)
 
 
 @pytest.mark.parametrize("choices", [
@@ -98,31 +80,18 @@ def test_logits_are_those_of_the_modules(positions, norm_first, n_kv_heads):
     dict(positions="rotary", d_k=12, rope_scaling=dict(rope_type="linear", factor=2.0)),
 ])  # fmt: skip
 def test_what_hub_models_choose(choices):
-    check_equal(language_model(**choices), KVCache(3))
+    check_equal(language_model(**choices))
 
 
 def test_the_decoder_of_lesson_12():
-    model = loud(modern_decoder(30, 32, 4, 2, 3, 48))
-    check_equal(model, KVCache(3))
-    check_equal(model, StaticCache(3, 40))
+    check_equal(loud(modern_decoder(30, 32, 4, 2, 3, 48)))
 
 
 @pytest.mark.parametrize("positions", [ALiBi(4), RelativeBias(4, 8), None])
 def test_a_model_of_parts_that_reads_any_length(positions):
     blocks = [make_block(32, 4, 48) for _ in range(3)]
     model = loud(LanguageModel(Embedding(30, 32), Stack(blocks, torch.nn.LayerNorm(32), positions)))
-    step = as_decode_step(model, 100)
-    assert isinstance(step, DecodeStep)
-    check_equal(model, KVCache(3), step)
-    check_equal(model, step.static_cache(40), DecodeStep(model))
-    refuses(lambda: step.static_cache(), TypeError, "size", "None")
-
-
-def test_a_bias_by_distance_grows_with_the_text(monkeypatch):
-    monkeypatch.setattr(decode_step, "SHORT", 4)
-    model = language_model(positions="alibi")
-    check_equal(model, KVCache(3))
-    check_equal(model, DecodeStep(model).static_cache())
+    check_equal(model)
 
 
 @pytest.mark.parametrize("kind", ["plain", "paper", "bart", "wide", *POSITIONS])
@@ -139,29 +108,18 @@ def test_a_decoder_with_its_memory(kind):
     src[1, 4:] = PAD
     mask = padding_mask(src)
     tokens = draw(6, 12)  # three texts about each source
-    step = DecodeStep(model)
     with torch.no_grad():
         memory = model.decoder.project(model.encode(src), attend_beams)
     whole = read(bound(model, memory, mask), tokens, KVCache(3))
-    asked = []
-    modules = step.read
-    step.read = lambda *args: asked.append(1) or modules(*args)
-    ours = read(bound(step, memory, mask), tokens, KVCache(3))
-    assert len(asked) == 1  # for the prompt
+    ours = read(bound(fast_copy(model), memory, mask), tokens, KVCache(3))
     assert_close(ours, whole, atol=2e-4, rtol=1e-4)
 
 
-def test_a_source_of_nothing_but_padding():
+def test_a_decoder_with_a_memory_as_it_is():
     model = loud(EncoderDecoder.from_config(TransformerConfig(30, 40, **SIZES)))
-    src = torch.full((2, 5), PAD)
-    tokens = draw(2, 8)
-    step = DecodeStep(model)
+    src, tgt = draw(2, 7), draw(2, 9)
     with torch.no_grad():
-        memory = model.decoder.project(model.encode(src))
-    mask = padding_mask(src)
-    ours = read(bound(step, memory, mask), tokens, KVCache(3))
-    theirs = read(bound(model, memory, mask), tokens, KVCache(3))
-    assert_close(ours, theirs, atol=2e-4, rtol=1e-4)
+        assert_close(fast_copy(model)(src, tgt), model(src, tgt), atol=2e-4, rtol=1e-4)
 
 
 @pytest.mark.parametrize("positions", POSITIONS)
@@ -171,7 +129,7 @@ def test_texts_are_those_of_the_plain_loop(positions):
     for sampling in (GREEDY, Sampling(seed=3), Sampling(0.8, top_p=0.9, seed=1)):
         texts = generate(model, prompts, 20, sampling, **FREE)
         assert texts == generate(model, prompts, 20, sampling, use_cache=False, **FREE)
-        assert texts == generate(DecodeStep(model), prompts, 20, sampling, **FREE)
+        assert texts == generate(fast_copy(model), prompts, 20, sampling, **FREE)
 
 
 @pytest.mark.parametrize("positions", ["rotary", "alibi", "relative"])
@@ -195,7 +153,7 @@ def test_beams_are_those_of_the_modules():
             assert_close(ours_scores, torch.tensor([score for _, score in plain]))
 
 
-def test_a_step_copies_and_the_model_stays_as_it_is(tmp_path):
+def test_a_copy_is_made_and_the_model_stays_as_it_is(tmp_path):
     model = language_model()
     model.save_pretrained(tmp_path / "before")
     optimizer = torch.optim.AdamW(model.parameters())
@@ -224,13 +182,6 @@ def test_training_between_two_texts_counts():
     assert second == generate(model, [[5, 6]], 20, GREEDY, use_cache=False, **FREE)
 
 
-def test_differences_of_low_rank_are_read():
-    model = language_model()
-    add_low_rank(model, 2)
-    loud(model, seed=2)
-    check_equal(model, KVCache(3))
-
-
 def test_dropout_is_off():
     model = language_model(dropout=0.5).train()
     ours = generate(model, [[5, 6]], 20, GREEDY, **FREE)
@@ -240,14 +191,13 @@ def test_dropout_is_off():
 def test_half_precision():
     for positions in POSITIONS:
         model = language_model(positions=positions).bfloat16()
-        step = DecodeStep(model)
-        ours = read(step, draw(2, 12), KVCache(3))
+        ours = read(fast_copy(model), draw(2, 12), KVCache(3))
         theirs = read(model, draw(2, 12), KVCache(3))
         assert ours.dtype == torch.bfloat16
         assert (ours - theirs).float().norm() < 0.05 * theirs.float().norm()
 
 
-# ---------------------------------------------------------------- what it does not know
+# ---------------------------------------------------------------- what can't be copied
 
 
 class Louder(MultiHeadAttention):
@@ -272,49 +222,34 @@ def with_hook():
     return model
 
 
-def with_own_forward():
-    model = language_model()
-    whole = model.forward
-    model.forward = lambda *args: 2 * whole(*args)
-    return model
-
-
 def of_own_class():
     return loud(Another.from_config(TransformerConfig(30, 40, **SIZES)))
 
 
 @pytest.mark.parametrize("make, part", [
     (with_own_layer, "Louder"),
-    (with_hook, "stack.blocks.1.ff"),
-    (with_own_forward, "the model"),
+    (with_hook, "1.ff"),
     (of_own_class, "Another"),
 ])  # fmt: skip
-def test_a_model_that_it_does_not_know_uses_its_modules(make, part, caplog):
+def test_a_model_that_cannot_be_copied_writes_itself(make, part, caplog):
     model = make()
-    assert part in unknown_part(model)
-    refuses(lambda: DecodeStep(model), ValueError, "model", part)
+    refuses(lambda: fast_copy(model), ValueError, "model", part)
     with caplog.at_level("INFO", "former_nb"):
-        assert as_decode_step(model, 20) is model
+        assert faster(model, 20) is model
     assert part in caplog.text and "modules" in caplog.text
     texts = generate(model, [[5, 6], [7]], 12, GREEDY, **FREE)
     assert texts == generate(model, [[5, 6], [7]], 12, GREEDY, use_cache=False, **FREE)
 
 
-def test_a_larger_model_wants_more_tokens(monkeypatch, caplog):
+def test_few_tokens_are_not_worth_a_copy(monkeypatch, caplog):
     model = language_model()
-    monkeypatch.setattr("former_nb.decoding.decode_step.LARGE", 999)
     with caplog.at_level("INFO", "former_nb"):
-        assert as_decode_step(model, 15) is model
-        assert isinstance(as_decode_step(model, 16), DecodeStep)
-    assert "fewer than 16" in caplog.text
-
-
-def test_it_says_when_it_writes(caplog):
-    with caplog.at_level("INFO", "former_nb"):
-        assert isinstance(as_decode_step(language_model(), 20), DecodeStep)
-        few = language_model()
-        assert as_decode_step(few, 11) is few
-    assert "written-out step" in caplog.text and "fewer than 12" in caplog.text
+        assert faster(model, 11) is model and faster(model, 12) is not model
+        monkeypatch.setattr("former_nb.decoding.fast_copy.LARGE", 999)
+        assert faster(model, 31) is model and faster(model, 32) is not model
+        fast = fast_copy(model)
+        assert faster(fast, 32) is fast
+    assert "fewer than 12" in caplog.text and "a fast copy" in caplog.text
 
 
 def test_memory_that_is_full(monkeypatch, caplog):
@@ -325,44 +260,24 @@ def test_memory_that_is_full(monkeypatch, caplog):
 
     monkeypatch.setattr("psutil.virtual_memory", lambda: Full)
     with caplog.at_level("INFO", "former_nb"):
-        assert as_decode_step(model, 20) is model
+        assert faster(model, 20) is model
     assert "no room" in caplog.text
 
 
-def test_a_cache_that_is_not_plain_and_gradients_go_through_the_modules():
+def test_what_a_cache_calls_is_called():
     model = language_model()
-    step = DecodeStep(model)
     tokens = draw(2, 6)
-    halved = KVCache(3, attend=lambda *args, **options: attention(*args, **options) / 2)
-    same = KVCache(3, attend=lambda *args, **options: attention(*args, **options) / 2)
-    assert_close(read(step, tokens, halved), read(model, tokens, same))
-    cache = KVCache(3)
-    step(tokens, cache)
-    assert step(tokens[:, :1], cache, cache.positions(1)).requires_grad
-
-
-def test_a_position_beyond_the_table_is_refused_as_before():
-    model = language_model()
-    step = DecodeStep(model)
-    cache = KVCache(3)
-    with torch.no_grad():
-        step(draw(1, 40), cache)
-        refuses(lambda: step(draw(1, 1), cache, cache.positions(1)), ValueError, "positions", "40")
-    fixed = StaticCache(3, 8)
-    with torch.no_grad():
-        step(draw(1, 8), fixed)
-        refuses(lambda: step(draw(1, 1), fixed, fixed.positions(1)), ValueError, "tokens", "9")
-        refuses(lambda: step(draw(1, 9), StaticCache(3, 8)), ValueError, "tokens", "9")
+    found = []
+    for reader in (model, fast_copy(model)):
+        halved = KVCache(3, attend=lambda *args, **options: attention(*args, **options) / 2)
+        found.append(read(reader, tokens, halved))
+    assert_close(*found, atol=2e-4, rtol=1e-4)
 
 
 def test_bad_arguments():
     model = language_model()
-    refuses(lambda: DecodeStep(model, product=3), TypeError, "product", "3")
-    refuses(lambda: DecodeStep(model, compiled="yes"), ValueError, "compiled", "yes")
-    refuses(lambda: DecodeStep(model, watch=None), ValueError, "watch", "None")
-    refuses(lambda: StaticCache(0, 3), ValueError, "n_layers", "0")
-    refuses(lambda: DecodeStep(model).static_cache(41), ValueError, "size", "41")
-    refuses(lambda: DecodeStep(model.to("meta"), Int8Product), ValueError, "product", "meta")
+    refuses(lambda: fast_copy(model, product=3), TypeError, "product", "3")
+    refuses(lambda: fast_copy(model.to("meta"), Int8Product), ValueError, "product", "meta")
 
 
 # ---------------------------------------------------------------- 8 bits
@@ -391,19 +306,7 @@ def test_a_row_of_zeros_stays_zero():
 def test_a_model_of_8_bits_says_nearly_the_same():
     model = language_model()
     tokens = draw(3, 20)
-    ours = read(DecodeStep(model, Int8Product), tokens, KVCache(3))
+    ours = read(fast_copy(model, Int8Product), tokens, KVCache(3))
     theirs = read(model, tokens, KVCache(3))
     assert (ours - theirs).norm() < 0.1 * theirs.norm()
-    assert next(stream(DecodeStep(model, Int8Product), [[5]], 9, GREEDY))
-
-
-# ---------------------------------------------------------------- compiled
-
-
-@pytest.mark.skipif(not shutil.which("g++"), reason="torch.compile needs a compiler")
-def test_compiled():
-    model = language_model(positions="rotary", n_kv_heads=2)
-    step = DecodeStep(model, compiled=True)
-    check_equal(model, step.static_cache(), step)
-    texts = generate(step, [[5, 6]], 20, GREEDY, **FREE)
-    assert texts == generate(model, [[5, 6]], 20, GREEDY, use_cache=False, **FREE)
+    assert next(stream(fast_copy(model, Int8Product), [[5]], 9, GREEDY))
