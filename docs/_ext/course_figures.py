@@ -120,7 +120,7 @@ def who_looks_where():
     from former_nb import load_model
     from former_nb.data.tokenization import encode_texts
     from former_nb.data.toy_data import german_number
-    from former_nb.decoding.translating import greedy_decode
+    from former_nb.decoding.number_words import greedy_decode
     from former_nb.inspection.ablation import ablate_heads
     from former_nb.inspection.recording import record_attention
 
