@@ -117,7 +117,7 @@ def test_a_family_of_hugging_face_gets_no_alarm(name):
 
 def test_a_head_that_begins_at_zero_is_no_fault():
     model, *rest = HEALTHY["classifier_cls"]()
-    torch.nn.init.zeros_(model.head.weight)
+    torch.nn.init.zeros_(model.fc.weight)
     found = diagnose(model, *rest)
     assert not found.findings, str(found)
 
