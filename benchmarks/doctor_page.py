@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 PAGE = Path(__file__).with_name("QUALITY.md")
-TOOLS_HEAD = "| tool | healthy models | alarms | broken models | noticed | named | seconds |\n"
+TOOLS_HEAD = "| tool | healthy | alarms | broken | noticed | not by ours | named | seconds |\n"
 CAUSES_HEAD = "| category | root cause | known | their operators | our models | why |\n"
 TOTAL_HEAD = "| category | root causes | named | noticed | not from outside |\n"
 LEAKS, PADDING = "the future leaks", "padding has an effect"
@@ -123,7 +123,7 @@ def said_in_tests():
 
 def tools_table(results, right):
     "A row for each tool: models that it took, alarms, what it noticed, and the seconds."
-    lines = [TOOLS_HEAD, "|---|---|---|---|---|---|---|\n"]
+    lines = [TOOLS_HEAD, "|---|---|---|---|---|---|---|---|\n"]
     models = results["models"]
     for who in dict.fromkeys(who for row in models.values() for who in row["tools"]):
         took = [
@@ -142,6 +142,8 @@ def tools_table(results, right):
                 }
                 cells += [len(said), sum(map(bool, said.values()))]
             named = sum(right.get(name) in found for name, found in said.items())
+            alone = [n for n in said if said[n] and not models[n]["tools"]["ours"].get("said")]
+            cells += [len(alone)]
             cells += [named if who == "ours" else "–", f"{seconds:.1f}"]
             lines.append(f"| {' | '.join(map(str, cells))} |\n")
     return "".join(lines)
