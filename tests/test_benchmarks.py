@@ -7,7 +7,18 @@ import pytest
 import torch
 
 import benchmarks.__main__ as command
-from benchmarks import chart, growth, peers, processes, profile, start, timing, workloads
+from benchmarks import (
+    chart,
+    doctor,
+    doctor_page,
+    growth,
+    peers,
+    processes,
+    profile,
+    start,
+    timing,
+    workloads,
+)
 from benchmarks.__main__ import main
 from former_nb.data.data_sets import load_translations
 from former_nb.data.text import PAD
@@ -58,6 +69,28 @@ def test_the_page_of_the_benchmarks_tells_what_was_reached(tmp_path):
     command.write_aims(results(), page)
     assert page.read_bytes() == (ROOT / "benchmarks" / "README.md").read_bytes()
     assert len(chart.AIMS_TABLE.findall(page.read_text(encoding="utf-8"))) == 1
+
+
+def test_the_page_of_quality_tells_what_the_doctors_said(tmp_path):
+    page = tmp_path / "QUALITY.md"
+    page.write_bytes(doctor_page.PAGE.read_bytes())
+    doctor_page.write(json.loads(doctor.RESULTS.read_text(encoding="utf-8")), page)
+    text = page.read_text(encoding="utf-8")
+    assert page.read_bytes() == doctor_page.PAGE.read_bytes()
+    assert all(text.count(head) == 1 for head in doctor_page.TABLES)
+
+
+def test_a_tool_that_takes_too_long_or_fails_has_no_verdict(capsys):
+    def slow(make):
+        while True:
+            pass
+
+    def fails(make):
+        raise RuntimeError("the size of tensor a must match")
+
+    assert "no verdict" in doctor.ask(slow, None, 0.1)
+    assert doctor.ask(fails, None, 1.0)["not taken"].startswith("RuntimeError: the size")
+    assert doctor.ask(lambda make: ["a leak"], None, 1.0)["said"] == ["a leak"]
 
 
 def test_an_aim_is_reached_by_rounded_medians_or_out_of_reach(monkeypatch):

@@ -11,7 +11,9 @@ import pytest
 import torch
 from broken_models import BROKEN
 from healthy_models import HEALTHY
+from ladder_models import RUNGS, family
 from refusals import refuses
+from test_your_attention import FAMILIES
 from typer.testing import CliRunner
 
 from former_nb import diagnose
@@ -75,7 +77,10 @@ SAID = {
         cache_mask_upper_left cache_key_appended_twice hf_llama_cache_off_by_one""",
     "padding has an effect": """cls_from_last_position mean_pool_over_pads
         cls_padding_mask_inverted cls_no_padding_mask tagger_keep_mask_not_inverted
-        hf_bert_no_attention_mask hf_distilbert_mean_over_pads""",
+        hf_bert_no_attention_mask hf_distilbert_mean_over_pads seq2seq_src_padding_inverted
+        seq2seq_memory_not_masked seq2seq_no_padding_masks own_padding_inverted
+        hf_marian_mask_inverted""",
+    "different tokens are read as one": "nano_ids_clamped",
     "the order of words has no effect": """reverse_without_positions encoder_zero_position_table
         encoder_sinusoid_constant encoder_pe_along_batch""",
     "squashed numbers in place of logits": "cls_sigmoid_before_cross_entropy",
@@ -99,6 +104,41 @@ def quiet():
 def test_a_healthy_model_gets_no_alarm(name):
     found = diagnose(*HEALTHY[name]())
     assert not found.findings, str(found)
+
+
+@pytest.mark.parametrize("key", RUNGS)
+def test_a_rung_of_the_ladder_gets_no_alarm(key):
+    found = diagnose(*RUNGS[key]())
+    assert not found.findings, str(found)
+
+
+@pytest.mark.parametrize("name", list(FAMILIES)[::EVERY])
+def test_a_family_of_hugging_face_gets_no_alarm(name):
+    found = diagnose(*family(name))
+    assert not found.findings, str(found)
+
+
+def test_a_head_that_begins_at_zero_is_no_fault():
+    model, *rest = HEALTHY["classifier_cls"]()
+    torch.nn.init.zeros_(model.fc.weight)
+    found = diagnose(model, *rest)
+    assert not found.findings, str(found)
+
+
+def test_a_model_that_ignores_its_inputs_is_told():
+    model, *rest = HEALTHY["nanogpt"]()
+    model.ln_f.register_forward_hook(lambda module, given, out: 0 * out)
+    names = [finding.name for finding in diagnose(model, *rest).findings]
+    assert names[0] == "the inputs have no effect", names
+
+
+def test_weights_that_begin_at_one_are_units_that_are_the_same():
+    model, *rest = HEALTHY["nanogpt"]()
+    for block in model.h:
+        for layer in block.mlp.children():
+            torch.nn.init.ones_(layer.weight) if isinstance(layer, torch.nn.Linear) else None
+    names = [finding.name for finding in diagnose(model, *rest).findings]
+    assert "the units of a layer are all the same" in names
 
 
 @pytest.mark.parametrize(("fault", "name"), FAULTS[::EVERY])

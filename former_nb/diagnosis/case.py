@@ -19,7 +19,7 @@ from ..base.guards import check_that, check_type
 from ..data.text import IGNORE
 from .record import first_tensor
 
-__all__ = ["Case", "logits_of"]
+__all__ = ["Case", "is_tokens", "logits_of"]
 
 
 def logits_of(

@@ -5,13 +5,14 @@ Each probe takes a `Seen`, which has run the model once in evaluation mode and w
 
 import math
 import time
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import torch
 from torch import nn
 
 from ..data.text import IGNORE
-from .case import Case, logits_of, shifted
+from .case import Case, is_tokens, logits_of, shifted
 from .record import Record, first_line, has_own_parameters, where
 
 __all__ = ["PROBES"]
@@ -290,6 +291,66 @@ def no_future(seen):
         )
 
 
+def inputs_have_effect(seen):
+    "Other tokens give other outputs: if not at the start, as with a head of zeros, then soon."
+    case = seen.case
+    if case.ids is None or case.ids.unique().numel() < 2:
+        return
+    others = case.with_ids(other_token(case, case.ids))
+
+    @torch.no_grad()
+    def moved(model=None):
+        before = case.logits(model=model)
+        gap = (case.logits(others, model) - before).abs().max().item()
+        return gap > 1e-6 * max(1e-6, before.abs().max().item())
+
+    if moved():
+        return
+    _, model, _ = trained(case, 8, 5, lr=1e-2)
+    if model is not None and not moved(model):
+        yield Finding(
+            "the inputs have no effect",
+            "Other tokens in all places leave all outputs as they are, also after eight steps.",
+            "",
+            "look for what is multiplied by 0 or overwritten on the way, and for a norm without "
+            "gains",
+        )
+
+
+def tokens_differ(seen):
+    "Different tokens in the same place are different texts."
+    case = seen.case
+    if case.ids is None:
+        return
+    known = case.ids.unique()[:16]
+    first, last = (case.ids[:1].repeat(len(known), 1) for _ in range(2))
+    first[:, 0] = last[:, -1] = known  # of which one at least isn't padding
+
+    @torch.no_grad()
+    def alike(least, model=None):
+        "Of which tokens another one, further to the front, gives the same logits."
+        gaps = 0.0
+        for ids in (first, last):
+            out = case.logits(case.with_ids(ids, row=0), model).flatten(1)
+            out = out.to(torch.promote_types(out.dtype, torch.float32))
+            gaps = gaps + torch.cdist(out, out, p=math.inf)
+        same = (gaps <= least * seen.scale).tril(-1).any(dim=1)
+        return known[same.to(known.device)].tolist()
+
+    if len(known) < 4 or len(alike(1e-4)) < len(known) / 4:
+        return
+    _, model, _ = trained(case, 8, 5, lr=1e-2)  # by then vectors that began alike differ
+    found = [] if model is None else alike(1e-12, model.double())
+    if len(known) / 4 <= len(found) < len(known) - 1:
+        yield Finding(
+            "different tokens are read as one",
+            f"Of {len(known)} tokens, {', '.join(map(str, found[:5]))}"
+            f"{' …' if len(found) > 5 else ''} give the logits of another one in the same place.",
+            "",
+            "look for ids that are clamped, or that all become the unknown token",
+        )
+
+
 def positions_differ(seen):
     "A table of positions is read at different places."
     case = seen.case
@@ -558,6 +619,9 @@ def order_has_effect(seen):
     with torch.no_grad():
         before = case.logits(case.with_ids(ids, row=0), model)
         after = case.logits(case.with_ids(ids[:, turned], row=0), model)
+        others = case.logits(case.with_ids(other_token(case, ids), row=0), model)
+    if torch.equal(others, before):  # as with a head of zeros
+        return
     if before.ndim == 3 and before.shape[1] == T:
         before = before[:, turned]
     if before.shape == after.shape and (after - before).abs().max() <= 1e-12 * seen.scale:
@@ -590,13 +654,51 @@ def padding_has_no_effect(seen):
     if alone.shape != before.shape:
         return
     gap = (alone - before).abs().max().item()
-    if gap > 1e-3 * seen.scale:
+    if gap > 1e-4 * seen.scale:
         yield Finding(
             "padding has an effect",
             f"Row {row} has {length} tokens and {case.ids.shape[1] - length} behind them. Without "
             f"those its logits are {gap:.2g} away, where the largest is {seen.scale:.2g}.",
             "",
             "a mask that hides padding in attention, and a mean over the real tokens alone",
+        )
+
+
+def source_of(case):
+    "Where an encoder's tokens stand in the inputs of an encoder-decoder: names or places; or none."
+    if isinstance(case.inputs, Mapping) and is_tokens(case.inputs.get("decoder_input_ids")):
+        return [name for name in ("input_ids", "attention_mask") if name in case.inputs]
+    if isinstance(case.inputs, tuple) and len(case.inputs) == 2:
+        return [i for i, part in enumerate(case.inputs) if part is not case.ids]
+    return []
+
+
+def source_padding_has_no_effect(seen):
+    "What stands behind the end of a source has no effect on what is said of it."
+    case = seen.case
+    places = source_of(case)
+    source = case.inputs[places[0]] if places and case.ids is not None else None
+    pad = tail_token(source) if is_tokens(source) else None
+    if pad is None:
+        return
+    row = int((source != pad).sum(dim=1).argmin())
+    length = int((source[row] != pad).sum())
+    inputs = case.with_ids(case.ids[row : row + 1], row=row)
+    if not 1 < length < source.shape[1]:
+        return
+    keys = inputs if isinstance(inputs, Mapping) else range(len(inputs))
+    cut = {key: inputs[key][:, :length] if key in places else inputs[key] for key in keys}
+    with torch.no_grad():
+        alone = case.logits(cut if isinstance(inputs, Mapping) else tuple(cut.values()))
+    gap = (alone - seen.logits[row : row + 1]).abs().max().item()
+    if gap > 1e-4 * seen.scale:
+        yield Finding(
+            "padding has an effect",
+            f"The source of row {row} has {length} tokens and {source.shape[1] - length} behind "
+            f"them. Without those its logits are {gap:.2g} away, where the largest is "
+            f"{seen.scale:.2g}.",
+            "",
+            "a mask that hides the source's padding, in the encoder and in cross-attention",
         )
 
 
@@ -729,7 +831,7 @@ def sensible_numbers(seen):
         and min(p.shape) > 2
         and (p == p[:1]).all()
         and not (p == 0).all()
-        and not (p == 1).all()  # the gains of a norm
+        and not ("norm" in type(owner(case.model, name)).__name__.lower() and (p == 1).all())
     ]
     if len(same) > 1:
         yield Finding(
@@ -892,20 +994,20 @@ def step_is_sensible(seen):
 def one_batch_is_learned(seen):
     "A model that can learn anything can learn one batch by heart."
     case = seen.case
-    losses, model, _ = trained(case, 60, 6)
-    if model is None or len(losses) < 20:
-        return
-    first, last = losses[0], losses[-1]
-    if first < 0.05 or not math.isfinite(first):
-        return
-    if not last < 0.97 * first:
-        yield Finding(
-            "not even one batch is learned",
-            f"After {len(losses)} steps of Adam on this batch alone the loss is {last:.3f}, and it "
-            f"began at {first:.3f}.",
-            "",
-            "look at the other findings first; without any, at the loss and what it is given",
-        )
+    for rate in (1e-3, 1e-2):  # the second for one that divides its logits, as Cohere's does
+        losses, model, _ = trained(case, 60, 6, lr=rate)
+        if model is None or len(losses) < 20:
+            return
+        first, last = losses[0], losses[-1]
+        if first < 0.05 or not math.isfinite(first) or last < 0.97 * first:
+            return
+    yield Finding(
+        "not even one batch is learned",
+        f"After {len(losses)} steps of Adam on this batch alone the loss is {last:.3f}, and it "
+        f"began at {first:.3f}.",
+        "",
+        "look at the other findings first; without any, at the loss and what it is given",
+    )
 
 
 def attention_is_open(seen):
@@ -1025,11 +1127,14 @@ PROBES = (
     sensible_numbers,
     rows_apart,
     no_future,
+    inputs_have_effect,
+    tokens_differ,
     positions_differ,
     wants_logits,
     right_targets,
     order_has_effect,
     padding_has_no_effect,
+    source_padding_has_no_effect,
     loss_at_the_start,
     attention_is_open,
     one_row_and_one_token,
