@@ -38,11 +38,9 @@ def rules(colors):
     """The rules of figures.css for what is drawn, with these colours in place of variables."""
     css = (STATIC / "figures.css").read_text(encoding="utf-8")
     drawn = re.findall(r"^\.figure svg (\S.*?\})$", css, re.M)
-    drawn = [
-        rule for rule in drawn if not re.search(r":(focus|hover)|\.(handle|cell|letter) \{", rule)
-    ]
-    text = "\n".join(drawn).replace(".handle .reach", ".reach")
-    return re.sub(r"var\(--fig-(\w+)\)", lambda match: colors[match[1]], text)
+    by_hand = r":(focus|hover)|\.(handle|cell|letter|grip|scrub) \{"
+    drawn = [rule for rule in drawn if not re.search(by_hand, rule)]
+    return re.sub(r"var\(--fig-(\w+)\)", lambda match: colors[match[1]], "\n".join(drawn))
 
 
 def moves(browser):
@@ -76,7 +74,8 @@ def still(browser, page):
 
 
 def main():
-    with tempfile.TemporaryDirectory() as profile, start_browser(profile) as browser:
+    calm = ["--force-prefers-reduced-motion"]
+    with tempfile.TemporaryDirectory() as profile, start_browser(profile, flags=calm) as browser:
         for name in sys.argv[1:] or FIGURES:
             with tempfile.TemporaryDirectory() as folder:
                 svg = still(browser, write_alone(name, Path(folder)))

@@ -44,6 +44,11 @@ courseFigure("move-a-word", {
       return place[i] === Number(text);
     });
 
+  figure.plays(9, (t) => { // round by the water, past both, round by the money, and home
+    const turn = 2 * Math.PI * t, along = 1.1 * Math.sin(turn), middle = 1.4 - 0.4 * Math.cos(turn);
+    place = [middle + along, middle - along];
+  });
+
   return () => {
     const tokens = data.sentences[sentence.value];
     const x = tokens.map((w) => (w === asked ? [...place, 0, 0] : data.meaning[w]));
@@ -86,8 +91,7 @@ courseFigure("move-a-word", {
     bank.setAttribute("aria-valuemax", most);
     const target = data.meaning.river, river = tokens.includes("river");
     const solved = river && t === 1 && Math.hypot(y[0] - target[0], y[1] - target[1]) < 0.05;
-    const lesson = solved ? " Bank had to overshoot: the average pulls it back to its neighbours." : "";
     figure.say(`Bank goes in with ${where} and comes out with water ${y[0].toFixed(2)}, `
-      + `money ${y[1].toFixed(2)}.${lesson}`, solved);
+      + `money ${y[1].toFixed(2)}.`, solved, "Bank had to overshoot: the average pulls it back to its neighbours.");
   };
 });

@@ -14,6 +14,7 @@ courseFigure("who-looks-where", {
   figure.text(4, 16, "what it reads, and the weight in %", "note");
   const drawn = figure.add("g");
   figure.text(4, 228, "what it writes: press a letter", "note");
+  figure.plays(8, (t) => (letter.value = 1 + Math.floor(t * (letter.input.max - 0.01))));
 
   return () => {
     const { source, runs } = data.words[word.value];
@@ -52,7 +53,7 @@ courseFigure("who-looks-where", {
     const most = best.filter(([percent]) => percent).map(([percent, token]) => `“${token}” ${percent} %`);
     const [whole] = runs, lost = off.value > 0 && whole.answer.startsWith(`${answer}-`);
     const switched = off.value ? ` without head ${heads[off.value - 1]}` : "";
-    figure.say(`It writes “${answer}”${switched}. For “${written[chosen]}” head ${heads[seen.value]} reads ${most.join(", ")}.`
-      + (lost ? " The tens stay, and the ones are gone." : ""), lost);
+    figure.say(`It writes “${answer}”${switched}. For “${written[chosen]}” head ${heads[seen.value]} reads ${most.join(", ")}.`,
+      lost, "The tens stay, and the ones are gone.");
   };
 });
