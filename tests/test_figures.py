@@ -481,17 +481,19 @@ def test_what_time_explains_plays():
 
 @pytest.mark.parametrize("name", PLAYS)
 def test_a_figure_plays_once_and_ends_as_it_began(show, browser, name):
-    show(name)
+    show(name, 390)
     first = browser.execute_script(LOOKS)
+    high = "return document.querySelector('.figure').offsetHeight"
+    as_high = browser.execute_script(high)
     live = "return document.querySelector('.figure-says').ariaLive"
     with before_scripts(browser, FASTER):
-        shown = show(name, motion=True)
+        shown = show(name, 390, motion=True)
         wait(browser, lambda: shown.plays)
         assert browser.execute_script(live) == "off" and shown.texts(".figure-play") == ["Stop"]
         seen = set()
         while shown.plays:
             seen.add(browser.execute_script(LOOKS)[0])
-            assert not shown.solved
+            assert not shown.solved and browser.execute_script(high) == as_high
         assert len(seen) > 3
         assert browser.execute_script(LOOKS) == first and shown.texts(".figure-play") == ["Play"]
         assert browser.execute_script(live) is None and "#" not in browser.current_url

@@ -20,8 +20,8 @@ from browser_tools import set_screen, start_browser  # noqa: E402
 
 SHEET = ROOT / "docs" / "_static" / "figures" / "figures.css"
 WIDTHS = {"narrow": 390, "middle": 768, "wide": 1280}
-LINE = re.compile(r'^((?:\.home )?\[data-figure="([\w-]+)"\]) \{.*?\}', re.M)
-CALM = ["--force-prefers-reduced-motion"]
+LINE = re.compile(r'^((?:\.home )?\[data-figure="([\w-]+)"\]) \{ --high.*?\}', re.M)
+CALM = {"features": [{"name": "prefers-reduced-motion", "value": "reduce"}]}  # it doesn't play
 MEASURE = """
 const box = document.querySelector(`[data-figure="${arguments[0]}"]`);
 const svg = box.querySelector('svg'), high = (e) => e.getBoundingClientRect().height;
@@ -38,6 +38,7 @@ return found;
 def measure(browser, page, name, width):
     """The figure, its drawing, that in its own units, its controls, and the place that was kept."""
     set_screen(browser, width)
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", CALM)
     browser.get(page)
     find = f"return document.querySelector('[data-figure=\"{name}\"]')"
     browser.execute_script(f"{find}.scrollIntoView()")  # one comes when it's near
@@ -59,7 +60,7 @@ def pages(site):
 
 def main():
     where = pages(ROOT / "_site")
-    with tempfile.TemporaryDirectory() as profile, start_browser(profile, flags=CALM) as browser:
+    with tempfile.TemporaryDirectory() as profile, start_browser(profile) as browser:
 
         def line(match):
             name, page = where[match[1]]

@@ -9,7 +9,7 @@ courseFigure("who-looks-where", {
   const word = figure.choice("Number", data.words.map(({ number }) => number));
   const seen = figure.choice("Look through layer and head", heads, 2, "head");
   const off = figure.choice("Switch off", ["none", ...heads], 0, "off");
-  const letter = figure.slider("Letter of the answer", { min: 1, max: 20, step: 1, value: 1, key: "letter" });
+  const letter = figure.slider("Letter", { min: 1, max: 20, step: 1, value: 1, key: "letter" });
   const STEP = 24.4, TOP = 62, BOTTOM = 176;
   figure.text(4, 16, "what it reads, and the weight in %", "note");
   const drawn = figure.add("g");
