@@ -44,9 +44,9 @@ courseFigure("move-a-word", {
       return place[i] === Number(text);
     });
 
-  figure.plays(9, (t) => { // round by the water, past both, round by the money, and home
-    const turn = 2 * Math.PI * t, along = 1.1 * Math.sin(turn), middle = 1.4 - 0.4 * Math.cos(turn);
-    place = [middle + along, middle - along];
+  figure.plays(9, (t) => { // to the water, past the words of neither, to the money, and home
+    const along = Math.cos(2 * Math.PI * t), across = Math.sin(2 * Math.PI * t);
+    place = [0.9 + 0.1 * along + 0.8 * across, 0.6 + 0.4 * along - 0.3 * across];
   });
 
   return () => {
