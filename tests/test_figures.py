@@ -11,6 +11,7 @@ import pytest
 from browser_tools import (
     BROWSER,
     DRIVER,
+    before_scripts,
     serious,
     set_screen,
     start_browser,
@@ -37,14 +38,21 @@ return [...document.querySelectorAll('.figure :is(input, button, .handle, .cell)
 
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory):
-    with start_browser(tmp_path_factory.mktemp("profile")) as driver:
+    calm = ["--force-prefers-reduced-motion"]  # figures stand still unless a test asks them to play
+    with start_browser(tmp_path_factory.mktemp("profile"), flags=calm) as driver:
         yield driver
 
 
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory):
     folder = tmp_path_factory.mktemp("figures")
-    return {name: figures.write_alone(name, folder) for name in figures.FIGURES}
+
+    class Pages(dict):
+        def __missing__(self, name):  # some take seconds, so each is made when it's asked for
+            self[name] = figures.write_alone(name, folder)
+            return self[name]
+
+    return Pages()
 
 
 def wait(browser, until, seconds=60):
@@ -57,9 +65,12 @@ def wait(browser, until, seconds=60):
 def show(browser, pages):
     """Open a figure."""
 
-    def opened(name, width=1280, theme="light", address=""):
+    def opened(name, width=1280, theme="light", address="", motion=False):
         browser.get("about:blank")
         set_screen(browser, width, theme)
+        if motion:
+            features = [{"name": "prefers-reduced-motion", "value": "no-preference"}]
+            browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
         for kind in ("browser", "performance"):
             browser.get_log(kind)
         browser.get(pages[name].as_uri() + address)
@@ -109,16 +120,25 @@ class Shown:
         self.keys(HOME + RIGHT * round((value - low) / step), which=which)
         assert float(element.get_property("value")) == pytest.approx(value)
 
-    def drag(self, css, x, y):
+    def value(self, which=0):
+        """What a slider says."""
+        return float(self.all("input[type=range]")[which].get_property("value"))
+
+    @property
+    def plays(self):
+        return bool(self.browser.find_elements("css selector", ".figure.plays"))
+
+    def drag(self, css, x, y, which=0):
         """Drag the middle of an element to a point of the drawing, in its own units."""
         where = """
-        const svg = document.querySelector('.figure svg'), e = document.querySelector(arguments[0]);
+        const svg = document.querySelector('.figure svg');
+        const e = document.querySelectorAll(arguments[0])[arguments[3]];
         svg.scrollIntoView({ block: 'center', behavior: 'instant' });
         const box = e.getBoundingClientRect(), m = svg.getScreenCTM();
         const p = new DOMPoint(arguments[1], arguments[2]).matrixTransform(m);
         return [box.x + box.width / 2, box.y + box.height / 2, p.x, p.y];
         """
-        x0, y0, x1, y1 = self.browser.execute_script(where, f".figure {css}", x, y)
+        x0, y0, x1, y1 = self.browser.execute_script(where, f".figure {css}", x, y, which)
         steps = [("mousePressed", x0, y0), ("mouseMoved", x1, y1), ("mouseReleased", x1, y1)]
         for kind, to_x, to_y in steps:
             event = {"type": kind, "x": to_x, "y": to_y, "button": "left", "clickCount": 1}
@@ -254,10 +274,13 @@ def test_a_page_loads_the_figures_that_it_holds():
 
 CHANGED = {  # what a hand does, and the address that it leaves
     "move-a-word": (lambda it: it.keys(RIGHT * 3 + DOWN, ".handle"), "water=1.3&money=0.9"),
-    "share-the-row": (lambda it: it.slide(0.25), "left=0.25"),
     "paint-the-mask": (
         lambda it: (it.all(".cell")[21].click(), it.press("2")),
         "layers=2&mask=10000.11000.11100.11110.10111",
+    ),
+    "the-leak": (
+        lambda it: (it.all(".cell")[5].click(), it.press("layer 1 only")),
+        "mask=layer+1+only&changed=001001",
     ),
     "why-root-d": (lambda it: it.press("Divide by \u221ad_k"), "divided=on"),
     "the-tap": (
@@ -285,7 +308,8 @@ CHANGED = {  # what a hand does, and the address that it leaves
     ),
 }
 LOOKS = """
-return [document.querySelector('.figure svg').innerHTML,
+const focused = /(?<=class="grip) on/g;
+return [document.querySelector('.figure svg').innerHTML.replace(focused, ''),
   document.querySelector('.figure-says').textContent];
 """
 COPY = "navigator.clipboard.writeText = async (text) => { window.copied = text; };"
@@ -373,6 +397,152 @@ def test_a_model_in_the_address_is_not_written_over(show, browser):
     assert copied.endswith("#figure=the-tap&temperature=0.5")
 
 
+# ---------------------------------------------------------------- the hand in the drawing
+
+
+DRAGS = [  # a grip, where it is dragged to, and what its slider says then
+    ("clock-hands", 0, (30 + 366 * 20 / 32, 250), 1, 20),
+    ("the-valley", 0, (44 + 43 * 6, 100), 0, 7),
+    ("the-valley", 1, (34 + 366 * 0.3, 250), 1, 60),
+    ("why-root-d", 0, (202 - 190, 60), 0, 10),
+    ("why-root-d", 0, (202, 60), 0, 1),
+    ("the-tap", 0, (4.5 + 7 * 392 / 29, 245), 1, 7),
+    ("the-tap", 1, (400, 283), 2, 1),
+    ("the-tap", 2, (4.5 + 2 * 392 / 29, 321), 3, 0.5),
+    ("the-cache", 0, (100, 30 + 11 * 14.5), 0, 15),
+    ("merge-by-merge", 0, (8 + 388 * 3 / 4, 290), 0, 3),
+    ("induction-head", 0, (28, 430), 0, 0),
+]
+
+
+@pytest.mark.parametrize("name, grip, to, slider, value", DRAGS)
+def test_a_grip_is_dragged_and_its_slider_follows(show, browser, name, grip, to, slider, value):
+    shown = show(name)
+    first = browser.execute_script(LOOKS)
+    shown.drag(".grip", *to, which=grip)
+    assert shown.value(slider) == pytest.approx(value)
+    assert browser.execute_script(LOOKS) != first
+    element = shown.all("input[type=range]")[slider]
+    low, step = (float(element.get_attribute(kind)) for kind in ("min", "step"))
+    key, way = (RIGHT, 1) if value == low else (LEFT, -1)
+    browser.switch_to.active_element.send_keys(key)  # the keys go on where the hand was
+    assert shown.value(slider) == pytest.approx(value + way * step)
+
+
+GRIPS = [n for n in figures.FIGURES if ".scrub(" in (figures.STATIC / f"{n}.js").read_text()]
+
+
+def test_each_figure_with_a_grip_is_dragged_here():
+    assert {name for name, *_ in DRAGS} == {*GRIPS}
+
+
+@pytest.mark.parametrize("name", GRIPS)
+def test_a_finger_drags_to_the_side_or_taps_and_scrolls_downwards(show, browser, name):
+    command = browser.execute_cdp_cmd
+    command("Emulation.setTouchEmulationEnabled", {"enabled": True})
+    try:
+        shown = show(name, 390)
+        browser.execute_script("document.body.style.marginBlock = '900px'")  # room to scroll
+        values = lambda: [e.get_property("value") for e in shown.all("input[type=range]")]
+        before = values()
+        assert shown.swipe(".scrub", 0, -200) > 50 and values() == before
+        browser.execute_async_script("setTimeout(arguments[0], 500)")  # it scrolls on for a while
+        shown.swipe(".scrub", 0, 0)  # a tap
+        tapped = values()
+        assert tapped != before
+        assert shown.swipe(".scrub", 100, 4) == 0
+        assert (values() != tapped) == (name != "the-cache")  # its steps go down
+        assert shown.swipe(".grip", 40, 60) == 0
+    finally:
+        command("Emulation.setTouchEmulationEnabled", {"enabled": False})
+
+
+def test_an_inflow_is_switched_off_by_a_tap_on_it(show):
+    shown = show("the-stream")
+    shown.all(".letter")[3].click()
+    assert shown.all(".figure-controls button")[3].get_attribute("aria-pressed") == "false"
+    assert "without network 2" in shown.said
+    shown.all(".letter")[3].click()
+    assert "with all parts" in shown.said
+
+
+# ---------------------------------------------------------------- time
+
+
+PLAYS = [n for n in figures.FIGURES if ".plays(" in (figures.STATIC / f"{n}.js").read_text()]
+FASTER = """
+const frame = window.requestAnimationFrame;
+window.requestAnimationFrame = (draw) => frame((now) => draw(5 * now));
+"""
+
+
+def test_what_time_explains_plays():
+    assert {*figures.FIGURES} - {*PLAYS} == {"film", "paint-the-mask", "the-tap", "train-your-own"}
+
+
+@pytest.mark.parametrize("name", PLAYS)
+def test_a_figure_plays_once_and_ends_as_it_began(show, browser, name):
+    show(name, 390)
+    first = browser.execute_script(LOOKS)
+    high = "return document.querySelector('.figure').offsetHeight"
+    as_high = browser.execute_script(high)
+    live = "return document.querySelector('.figure-says').ariaLive"
+    with before_scripts(browser, FASTER):
+        shown = show(name, 390, motion=True)
+        wait(browser, lambda: shown.plays)
+        assert browser.execute_script(live) == "off" and shown.texts(".figure-play") == ["Stop"]
+        seen = set()
+        while shown.plays:
+            seen.add(browser.execute_script(LOOKS)[0])
+            assert not shown.solved and browser.execute_script(high) == as_high
+        assert len(seen) > 3
+        assert browser.execute_script(LOOKS) == first and shown.texts(".figure-play") == ["Play"]
+        assert browser.execute_script(live) is None and "#" not in browser.current_url
+        for to in (3000, 0):  # away, and back
+            browser.execute_script(f"document.body.style.paddingTop = '{to}px'")
+            browser.execute_async_script("setTimeout(arguments[0], 100)")
+        assert not shown.plays
+
+
+@pytest.mark.parametrize("name", PLAYS)
+def test_a_hand_stops_it_and_a_button_plays_it_again(show, browser, name):
+    shown = show(name)
+    first = browser.execute_script(LOOKS)
+    shown = show(name, motion=True)
+    wait(browser, lambda: shown.plays)
+    shown.all(".figure-head")[0].click()
+    assert not shown.plays and browser.execute_script(LOOKS) == first
+    shown.press("Play")
+    wait(browser, lambda: shown.plays and browser.execute_script(LOOKS) != first)
+    shown.keys(" ", ".figure-play")
+    assert not shown.plays and browser.execute_script(LOOKS) == first
+    shown.press("Play")
+    shown.keys("\ue00c", ".figure-link button")
+    assert not shown.plays and browser.execute_script(LOOKS) == first
+    steps = [e.get_attribute("step") for e in shown.all("input[type=range]")]
+    assert "any" not in steps
+
+
+@pytest.mark.parametrize("name", PLAYS)
+def test_it_does_not_begin_with_reduced_motion_from_a_link_or_after_a_hand(show, browser, name):
+    still = lambda shown: (
+        browser.execute_async_script("setTimeout(arguments[0], 300)") or (not shown.plays)
+    )
+    shown = show(name)
+    assert still(shown)
+    shown.press("Play")  # but it was asked for
+    wait(browser, lambda: shown.plays)
+    assert still(show(name, address=f"#figure={name}&{CHANGED[name][1]}", motion=True))
+    low = "document.documentElement.style.paddingTop = '3000px'"
+    begins = f"document.addEventListener('DOMContentLoaded', () => {{ {low} }}, true)"
+    with before_scripts(browser, begins):
+        shown = show(name, motion=True)
+        assert still(shown)  # it isn't in view
+        shown.keys(" ", ".figure-link button:last-of-type")
+        browser.execute_script("document.querySelector('.figure svg').scrollIntoView()")
+        assert still(shown)
+
+
 # ---------------------------------------------------------------- 01
 
 
@@ -432,67 +602,56 @@ class TestMoveAWord:
         assert shown.texts("text.weight") == ["0.17"] * 6
 
 
-# ---------------------------------------------------------------- 03
-
-
-class TestShareTheRow:
-    def explained(self, a):
-        """Which shares of l and r the best linear guesses from a·l + (1 - a)·r explain."""
-        torch.manual_seed(0)
-        numbers, _ = torch.linalg.qr(torch.randn(4000, 2, dtype=torch.float64))  # independent
-        blend = numbers @ torch.tensor([[a], [1 - a]], dtype=torch.float64)
-        guess = blend @ torch.linalg.lstsq(blend, numbers).solution
-        return 1 - (numbers - guess).square().sum(0) / numbers.square().sum(0)
-
-    @pytest.mark.parametrize("a", [0.0, 0.25, 0.7, 1.0])
-    def test_the_shares_are_those_of_the_best_linear_guess(self, show, a):
-        shown = show("share-the-row")
-        shown.slide(a)
-        left, right = self.explained(a)
-        assert shown.texts("text.known") == two([left, right])
-        assert shown.texts("text.error") == [f"mean squared error {1 - (left + right) / 2:.2f}"]
-        assert f"It knows {left:.2f} of the left number and {right:.2f}" in shown.said
-
-    @pytest.mark.parametrize("a, b", [(0.5, 0.5), (0.5, 0.51), (0.25, 0.9), (0.0, 0.0)])
-    def test_two_rows_know_both_numbers_where_they_differ(self, show, a, b):
-        torch.manual_seed(0)
-        numbers, _ = torch.linalg.qr(torch.randn(4000, 2, dtype=torch.float64))
-        blends = numbers @ torch.tensor([[a, b], [1 - a, 1 - b]], dtype=torch.float64)
-        guess = blends @ (torch.linalg.pinv(blends, rtol=1e-9) @ numbers)
-        known = 1 - (numbers - guess).square().sum(0) / numbers.square().sum(0)
-        shown = show("share-the-row")
-        assert not shown.all("input[type=range]")[1].is_enabled()
-        shown.slide(a)
-        shown.press("Give it a second head")
-        shown.slide(b, 1)
-        assert shown.texts("text.known") == two(known)
-        assert shown.texts("text.error") == [f"mean squared error {1 - known.mean():.2f}"]
-        assert shown.solved == (a != b)
-        if shown.solved:
-            assert f"by {abs(a - b):.2f}" in shown.said and "from 0.50 to 0.00" in shown.said
-
-    def test_a_second_head_alone_finds_nothing(self, show):
-        shown = show("share-the-row")
-        shown.press("Give it a second head")
-        assert shown.said.startswith("Two equal rows say the same") and not shown.solved
-        shown.keys(LEFT, which=1)
-        assert shown.solved and shown.texts("text.known") == ["1.00", "1.00"]
-        shown.keys(" ", "button")
-        assert shown.texts("text.known") == ["0.50", "0.50"] and not shown.solved
-
-    def test_a_tap_on_the_second_row_finds_it(self, show, browser):
-        command = browser.execute_cdp_cmd
-        command("Emulation.setTouchEmulationEnabled", {"enabled": True})
-        try:
-            shown = show("share-the-row", 390)
-            shown.press("Give it a second head")
-            shown.swipe("label:last-of-type input[type=range]", 60, 0)
-            assert shown.solved
-        finally:
-            command("Emulation.setTouchEmulationEnabled", {"enabled": False})
-
-
 # ---------------------------------------------------------------- 04
+
+
+class TestTheLeak:
+    def python(self, choice, masked):
+        """How far each output moves, with layers made anew, and one sentence at a time."""
+        from former_nb.attention.multi_head import MultiHeadAttention
+
+        torch.manual_seed(0)
+        layers = [MultiHeadAttention(8, 2) for _ in range(2)]
+        now, then = torch.randn(2, 6, 8)
+
+        def run(x):
+            for n, layer in enumerate(layers):
+                x = x + layer(x, is_causal=n < masked)
+            return x
+
+        edited = now.clone()
+        edited[list(choice)] = then[list(choice)]
+        with torch.no_grad():
+            before, after = run(now[None])[0], run(edited[None])[0]
+        return (after - before).norm(dim=-1) / before.norm(dim=-1)
+
+    @pytest.mark.parametrize("choice", [(0,), (2,), (5,), (1, 4), ()])
+    @pytest.mark.parametrize("masked", [2, 1, 0])
+    def test_outputs_move_as_they_do_in_python(self, show, choice, masked):
+        shown = show("the-leak")
+        shown.all(".cell")[2].click()
+        for i in choice:
+            shown.all(".cell")[i].click()
+        shown.press(["no layer", "layer 1 only", "both layers"][masked])
+        moved = self.python(choice, masked)
+        texts = [float(text) for text in shown.texts("text.moved")]
+        assert texts == pytest.approx(moved.tolist(), abs=0.006)
+        rings = [e.get_attribute("visibility") == "visible" for e in shown.all("circle.line.k")]
+        first = min(choice, default=0)
+        assert rings == [i < first and masked < 2 for i in range(6)]
+        assert moved[:first].gt(0).sum() == sum(rings)  # exactly 0 where no ring is
+        if choice:
+            move = "move" if len(choice) > 1 else "moves"
+            assert f" {move} {int(moved.gt(0).sum())} of 6 outputs" in shown.said
+        assert ("a leak" in shown.said) == any(rings)
+        assert shown.solved == (choice == (5,) and masked == 2)
+
+    def test_by_keys(self, show):
+        shown = show("the-leak")
+        shown.keys(" ", ".cell", 2)
+        assert shown.said == "No word is changed, so no output moves."
+        shown.keys("\ue007", ".cell", 5)
+        assert shown.solved and "If one layer loses it" in shown.said
 
 
 class TestPaintTheMask:

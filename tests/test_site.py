@@ -1164,6 +1164,18 @@ class TestPages:
             command("Network.setCacheDisabled", {"cacheDisabled": False})
             set_screen(browser)
 
+    @pytest.mark.parametrize("width", [390, 768, 1000, 1280])
+    def test_a_figure_has_its_place_before_it_comes(self, browser, width):
+        heights = tool("heights")
+        found = [(n, page) for n, page in heights.pages(SITE).values() if n != "train-your-own"]
+        assert found
+        try:
+            for name, page in found:
+                total, *_, kept = heights.measure(browser, page, name, width)
+                assert abs(total - kept) < 8, (name, "python tools/heights.py")
+        finally:
+            set_screen(browser)
+
     @pytest.mark.parametrize("page", NARROW)
     def test_a_page_fits_a_screen_that_is_magnified_four_times(self, browser, site, page):
         set_screen(browser, 320)

@@ -41,7 +41,9 @@ def rules(drawn, own):
     css = "".join(sheet.read_text(encoding="utf-8") for sheet in sheets)
     found = re.findall(r"^\.figure svg (\S.*?\})$", css, re.M)
     kept = [
-        rule for rule in found if not re.search(r":(focus|hover)|\.(handle|cell|letter) \{", rule)
+        rule
+        for rule in found
+        if not re.search(r":(focus|hover)|\.(handle|cell|letter|grip|scrub) \{", rule)
     ]
     text = "\n".join(kept).replace(".handle .reach", ".reach")
     there = set(" ".join(re.findall(r'class="([^"]*)"', drawn)).split())
@@ -89,7 +91,8 @@ def still(browser, page):
 
 
 def main():
-    with tempfile.TemporaryDirectory() as profile, start_browser(profile) as browser:
+    calm = ["--force-prefers-reduced-motion"]
+    with tempfile.TemporaryDirectory() as profile, start_browser(profile, flags=calm) as browser:
         for name in sys.argv[1:] or FIGURES:
             with tempfile.TemporaryDirectory() as folder:
                 svg = still(browser, write_alone(name, Path(folder)))

@@ -54,11 +54,6 @@ def move_a_word():
     return {"meaning": meaning, "sentences": sentences, "labels": ["river", "money"]}
 
 
-def share_the_row():
-    """The sentence of lesson 03."""
-    return {"words": from_page("03_multi_head", "words")[0]}
-
-
 def paint_the_mask():
     """Lesson 04's longest sentence, and masks made by the library."""
     from former_nb.attention.masks import causal_mask
@@ -67,6 +62,36 @@ def paint_the_mask():
     past = causal_mask(len(words))[0, 0].int()
     presets = {"causal": past, "window of 2": past - past.tril(-2), "everything": past * 0 + 1}
     return {"words": words, "presets": {name: mask.tolist() for name, mask in presets.items()}}
+
+
+def the_leak():
+    """How far the outputs of two layers move, for every choice of changed words and lost masks."""
+    import torch
+
+    from former_nb.attention.masks import causal_mask
+    from former_nb.attention.multi_head import MultiHeadAttention
+
+    words, others = "the cat sat on the mat".split(), "one dog lay by her rug".split()
+    torch.manual_seed(0)
+    layers = [MultiHeadAttention(8, 2) for _ in range(2)]
+    now, then = torch.randn(2, 6, 8)  # a vector of each word, and of what takes its place
+    moves = []
+    causal = causal_mask(6)
+    for masks in ([causal, causal], [causal, None], [None, None]):
+        rows = []
+        for choice in range(2**6):  # bit i: word i is changed
+            changed = torch.tensor([choice >> i & 1 for i in range(6)])
+            outputs = []
+            for x in (now, torch.where(changed.bool()[:, None], then, now)):
+                x = x[None]
+                with torch.no_grad():
+                    for layer, mask in zip(layers, masks):
+                        x = x + layer(x, mask=mask)
+                outputs.append(x[0])
+            before, after = outputs
+            rows.append(rounded((after - before).norm(dim=-1) / before.norm(dim=-1), 3))
+        moves.append(rows)
+    return {"words": words, "others": others, "moves": moves}
 
 
 def why_root_d():
@@ -342,7 +367,7 @@ def induction_head():
 
 FIGURES = {
     "move-a-word": move_a_word,
-    "share-the-row": share_the_row,
+    "the-leak": the_leak,
     "paint-the-mask": paint_the_mask,
     "why-root-d": why_root_d,
     "the-tap": the_tap,

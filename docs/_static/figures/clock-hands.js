@@ -5,8 +5,8 @@ courseFigure("clock-hands", {
   height: 356,
 }, (figure, table) => {
   const hands = table[0].length / 2, far = 32;
-  const start = figure.slider("First position", { min: 0, max: table.length - 1 - far, step: 1, value: 3, key: "first" });
-  const distance = figure.slider("Distance to the second", { min: 0, max: far, step: 1, value: 4, key: "distance" });
+  const start = figure.slider("First position", { min: 0, max: table.length - 1 - far, step: 1, value: 3, key: "first", show: Math.round });
+  const distance = figure.slider("Distance to the second", { min: 0, max: far, step: 1, value: 4, key: "distance", show: Math.round });
   const R = 38, FLOOR = 312;
   const clocks = Array.from({ length: hands }, (_, i) => {
     const x = 52 + 100 * (i % 4), y = 48 + 102 * Math.floor(i / 4);
@@ -27,10 +27,17 @@ courseFigure("clock-hands", {
   figure.add("path", { class: "line", d: `M${curve.map((n, d) => `${px(d).toFixed(1)} ${py(n).toFixed(1)}`).join("L")}` });
   for (const d of [0, 8, 16, 24, 32]) figure.text(px(d), FLOOR + 20, d, "note mid");
   figure.text(213, FLOOR + 38, "distance", "note mid");
-  const here = figure.add("circle", { r: 6, class: "v" });
+  const here = figure.scrub(distance, [20, 236, 384, 100], (x) => ((x - 30) * far) / 366);
+  // Between two positions, while it plays: each hand goes on at its own speed.
+  const speeds = Array.from({ length: hands }, (_, i) => Math.atan2(table[1][2 * i], table[1][2 * i + 1]));
+  const row = (p) => table[p] ?? speeds.flatMap((speed) => [Math.sin(speed * p), Math.cos(speed * p)]);
+  const begins = distance.value;
+  figure.plays(9, (t) => { // out, and back
+    distance.value = t < 0.75 ? begins + ((far - begins) * t) / 0.75 : far - ((far - begins) * (t - 0.75)) / 0.25;
+  });
 
   return () => {
-    const p = start.value, d = distance.value, first = table[p], second = table[p + d];
+    const p = Math.round(start.value), d = distance.value, first = table[p], second = row(p + d);
     clocks.forEach(({ x, y, first: blue, second: orange, words }, i) => {
       const tip = (row, r) => `M${x} ${y}L${(x + r * row[2 * i]).toFixed(1)} ${(y - r * row[2 * i + 1]).toFixed(1)}`;
       blue.setAttribute("d", tip(first, R - 8));
@@ -40,10 +47,9 @@ courseFigure("clock-hands", {
     });
     const sum = dot(first, second);
     total.textContent = sum.toFixed(2);
-    here.setAttribute("cx", px(d));
-    here.setAttribute("cy", py(sum));
+    here.at(px(d), py(sum));
     const least = curve.indexOf(Math.min(...curve));
-    figure.say(`Positions ${p} and ${p + d}: the dot product is ${sum.toFixed(2)} of ${hands}.`
-      + (d === least ? " Now move the first position: both move, and the number stays." : ""), d === least);
+    figure.say(`Positions ${p} and ${p + Math.round(d)}: the dot product is ${sum.toFixed(2)} of ${hands}.`,
+      d === least, "Now move the first position: both move, and the number stays.");
   };
 });

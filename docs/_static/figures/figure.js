@@ -1,5 +1,5 @@
 // What the moving figures share: a box with a riddle, controls, a drawing, and a sentence that
-// says what is shown. A figure calls courseFigure(name, about, build); build returns its `draw`.
+// says what is shown. A figure plays once, and what it draws can be dragged. A figure calls courseFigure(name, about, build); build returns its `draw`.
 // What controls say is in the address (address.js), under the slug of the label or a shorter key.
 (() => {
   const SVG = "http://www.w3.org/2000/svg";
@@ -58,12 +58,16 @@
       return `url(#${id})`;
     }
 
+    where(event) { // in the units of the drawing
+      return new DOMPoint(event.clientX, event.clientY).matrixTransform(this.svg.getScreenCTM().inverse());
+    }
+
     handle(label, keys, drag) { // a point to drag; keys(dx, dy) for arrows, drag(x, y) for the mouse
       const point = this.add("g", { class: "handle", role: "slider", tabindex: 0, "aria-label": label });
       this.add("circle", { r: 24, class: "reach" }, "", point);
       const at = (event) => {
-        const p = new DOMPoint(event.clientX, event.clientY).matrixTransform(this.svg.getScreenCTM().inverse());
-        drag(p.x, p.y);
+        const { x, y } = this.where(event);
+        drag(x, y);
         this.draw();
       };
       const steps = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, 1], ArrowDown: [0, -1] };
@@ -79,6 +83,117 @@
         },
       }, []);
       return point;
+    }
+
+    nearest(places, x) { // which of them is nearest to x
+      const far = places.map((place) => Math.abs(place - x));
+      return far.indexOf(Math.min(...far));
+    }
+
+    // A part of the drawing where a tap or a drag moves a slider: to(x, y) is its value there. It has
+    // a grip, which the figure places with grip.at(x, y). A finger drags the grip anywhere and the
+    // area to the side (unless `upright`), since elsewhere up and down scrolls the page. Arrow keys
+    // then go on, because the slider has the focus.
+    scrub(slider, [x, y, width, height], to, upright = false) {
+      const area = this.add("rect", { x, y, width, height, class: "scrub", fill: "none", "pointer-events": "all" });
+      const grip = this.add("g", { class: "grip" });
+      this.add("circle", { r: 15, class: "reach" }, "", grip);
+      this.add("circle", { r: 6, class: "v" }, "", grip);
+      grip.at = (to_x, to_y) => grip.setAttribute("transform", `translate(${to_x.toFixed(1)} ${to_y.toFixed(1)})`);
+      let from = null, drags = false;
+      const follow = (event) => {
+        const p = this.where(event);
+        slider.value = to(p.x, p.y);
+        this.draw();
+      };
+      for (const part of [area, grip]) {
+        fill(part, {
+          onmousedown: (event) => event.preventDefault(), // or the slider loses the focus again
+          ontouchstart: (event) => { if (part === grip) event.preventDefault(); },
+          ontouchmove: (event) => { if (drags) event.preventDefault(); },
+          onpointerdown: (event) => {
+            part.setPointerCapture(event.pointerId);
+            slider.input.focus({ preventScroll: true });
+            from = event;
+            drags = part === grip || event.pointerType === "mouse";
+            if (part === area && drags) follow(event);
+          },
+          onpointermove: (event) => {
+            if (!from) return;
+            drags ||= !upright && Math.abs(event.clientX - from.clientX) > Math.abs(event.clientY - from.clientY);
+            if (drags) follow(event);
+          },
+          onpointerup: (event) => {
+            if (from && !drags) follow(event);
+            from = null;
+          },
+          onpointercancel: () => { from = null; },
+        }, []);
+      }
+      for (const kind of ["focus", "blur"])
+        slider.input.addEventListener(kind, () => grip.classList.toggle("on", kind === "focus"));
+      return grip;
+    }
+
+    // ---------------------------------------------------------- time
+
+    // Play once when it comes into view, if no hand was first, and again at a button: at(t) sets
+    // controls for t from 0 to 1, between their steps, too. A step that it returns is drawn once.
+    // Afterwards all is as before.
+    plays(seconds, at) {
+      const sliders = this.controls.querySelectorAll("input[type=range]"), steps = [...sliders].map(({ step }) => step);
+      const live = () => this.side.querySelectorAll("output, [role=status]");
+      let frame = 0, before = null;
+
+      const stop = this.stop = () => {
+        if (!before) return;
+        cancelAnimationFrame(frame);
+        sliders.forEach((slider, i) => { slider.step = steps[i]; });
+        this.playing = false;
+        this.take(before);
+        before = null;
+        live().forEach((part) => part.removeAttribute("aria-live"));
+        this.status.style.height = "";
+        this.box.classList.remove("plays");
+        this.player.textContent = "Play";
+      };
+      const start = () => {
+        this.touched = true;
+        before = new Map(this.kept.map(({ key, get }) => [key, get()]));
+        this.playing = true;
+        sliders.forEach((slider) => { slider.step = "any"; });
+        live().forEach((part) => part.setAttribute("aria-live", "off"));
+        this.status.style.height = `${this.status.offsetHeight}px`; // nothing below it moves
+        this.box.classList.add("plays");
+        this.player.textContent = "Stop";
+        let begun, last;
+        const next = (now) => {
+          begun ??= now;
+          const t = (now - begun) / (1000 * seconds);
+          if (t > 1.15) return stop(); // the end is seen for a while
+          const step = at(Math.min(1, t));
+          if (step === undefined || step !== last) this.redraw();
+          last = step;
+          frame = requestAnimationFrame(next);
+        };
+        frame = requestAnimationFrame(next);
+      };
+
+      this.player = make("button", { type: "button", class: "figure-play", onclick: () => (before ? stop() : start()) }, "Play");
+      const hand = (event) => {
+        if (this.player.contains(event.target) && [undefined, " ", "Enter"].includes(event.key)) return; // it does it
+        if (this.box.contains(event.target)) this.touched = true;
+        stop();
+      };
+      this.box.addEventListener("pointerdown", hand, true);
+      document.addEventListener("keydown", hand, true);
+      if (matchMedia("(prefers-reduced-motion: reduce)").matches) return;
+      const watcher = new IntersectionObserver(([{ isIntersecting }]) => {
+        if (!isIntersecting) return;
+        watcher.disconnect();
+        if (!this.touched) start();
+      }, { threshold: 0.6 });
+      watcher.observe(this.svg);
     }
 
     // ---------------------------------------------------------- the address
@@ -108,8 +223,11 @@
 
     follow(name) {
       this.copier = courseAddress.copier(() => courseAddress.link(name, this.state()));
+      if (this.player) this.copier.line.prepend(this.player);
       this.side.append(this.copier.line);
       courseAddress.follow(name, this.box, (state, first) => {
+        this.touched = true;
+        this.stop?.();
         const same = new URLSearchParams(this.state()).toString() === new URLSearchParams([...state]).toString();
         if (same) return first;
         this.copier.say(this.take(state) ? "" : "A part of this link doesn't fit the figure, and was left out.");
@@ -168,7 +286,11 @@
         button.setAttribute("aria-pressed", text === "on");
         return true;
       });
-      return { button, get on() { return button.getAttribute("aria-pressed") === "true"; } };
+      return {
+        button,
+        get on() { return button.getAttribute("aria-pressed") === "true"; },
+        set on(to) { button.setAttribute("aria-pressed", to); },
+      };
     }
 
     press(label, act) {
@@ -201,9 +323,10 @@
 
     // ---------------------------------------------------------- what is said
 
-    say(sentence, solved = false) {
+    say(sentence, found = false, insight = "") { // time finds nothing, only a hand does
+      const solved = found && !this.playing;
       this.box.classList.toggle("solved", solved);
-      const text = (solved ? "✓ Found. " : "") + sentence;
+      const text = solved ? `✓ Found. ${sentence} ${insight}`.trim() : sentence;
       if (this.status.textContent !== text) this.status.textContent = text; // or it's read out again
     }
   }

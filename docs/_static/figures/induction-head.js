@@ -1,13 +1,13 @@
-// Depth, why two layers: a row that begins again, the arcs of both layers, and the next letter.
+// Depth: a row that begins again, and the arcs of both layers.
 courseFigure("induction-head", {
   title: "The induction head.",
   riddle: "Which head never looks at the answer, and yet the answer is gone without it?",
   height: 500,
 }, (figure, data) => {
-  const { width, saved, table, curves, every } = data, models = saved.map((step) => readWeights(data, step));
+  const { width, saved, table, curves, every } = data, models = saved.map((one) => readWeights(data, one));
   const field = figure.field("A row of letters that begins again", "harmonicharmo", "row");
   const step = figure.slider("Step of training", { min: 0, max: saved.length - 1, step: 1, value: saved.length - 1, key: "nth-step",
-    show: (n) => saved[n].step });
+    show: (n) => saved[Math.round(n)].step });
   const cut = figure.toggle("Cut the head of layer 1", false, "cut");
   const ROW = 102;
   figure.text(4, 14, "layer 1 looks one letter back", "k strong");
@@ -34,12 +34,13 @@ courseFigure("induction-head", {
   const path = (curve) => `M${curve.map((nats, i) => `${px(i * every).toFixed(1)} ${py(nats).toFixed(1)}`).join("L")}`;
   figure.add("path", { class: "line dash thin", d: path(curves.one) });
   figure.add("path", { class: "line v", d: path(curves.two) });
-  figure.text(332, py(curves.one[curves.one.length - 1]) + 4, "one layer", "note");
-  figure.text(332, py(curves.two[curves.two.length - 1]) + 4, "two layers", "note");
+  figure.text(340, py(curves.one.at(-1)) + 4, "one layer", "note");
+  figure.text(340, py(curves.two.at(-1)) + 4, "two layers", "note");
   for (const { step: s } of saved) figure.add("circle", { class: "box v", cx: px(s), cy: py(curves.two[s / every]), r: 3.5 });
-  const here = figure.add("circle", { class: "v", r: 6 });
+  const here = figure.scrub(step, [20, 394, 310, 100], (x) => figure.nearest(saved.map((one) => px(one.step)), x));
+  figure.plays(8, (t) => (step.value = Math.min(saved.length - 1, Math.floor(saved.length * t))));
 
-  function arc(from, to, weight, x, up) { // the wider the reach, the higher the arc
+  function arc(from, to, weight, x, up) { // wide arcs are high
     const high = up ? -Math.min(62, 14 + 9 * Math.abs(from - to)) : Math.min(72, 22 + 8 * Math.abs(from - to));
     const y = up ? ROW - 17 : ROW + 17, middle = (x(from) + x(to)) / 2;
     const line = figure.add("path", { class: `line ${up ? "k" : "q"}`, d: `M${x(from)} ${y}Q${middle} ${y + 2 * high * 0.8} ${x(to)} ${y}` }, "", arcs);
@@ -49,7 +50,7 @@ courseFigure("induction-head", {
 
   return () => {
     const typed = field.value.toLowerCase(), text = typed.replace(/[^a-z]/g, ""), others = typed.replace(/[a-z\s]/g, "");
-    const dropped = others && ` Left out, not a to z: ${others}.`, tokens = [...text].map((letter) => letter.charCodeAt(0) - 97);
+    const dropped = others && ` Left out: ${others}.`, tokens = [...text].map((letter) => letter.charCodeAt(0) - 97);
     if (!tokens.length) return figure.say("Type letters from a to z.");
     const now = step.value, n = tokens.length, end = n - 1;
     const { p, maps } = readRow(models[now], width, tokens, cut.on), whole = readRow(models[now], width, tokens, false).p;
@@ -71,15 +72,14 @@ courseFigure("induction-head", {
       mark.setAttribute("d", `M${(34 + 310 * whole[order[i]]).toFixed(1)} ${y - 2}v18`);
       share.textContent = `${(100 * p[order[i]]).toFixed(1)} %`;
     });
-    here.setAttribute("cx", px(saved[now].step));
-    here.setAttribute("cy", py(curves.two[saved[now].step / every]));
+    here.at(px(saved[now].step), py(curves.two[saved[now].step / every]));
     const [, right, without] = table[now], per = (share) => `${Math.round(100 * share)} %`;
     const rows = `On a thousand new rows ${per(cut.on ? without : right)} is right.${dropped}`;
     if (answer < 0) return figure.say(`“${text[end]}” is new in this row, so nothing tells what follows. ${rows}`);
     const good = tokens[answer], looks = maps[1][end][answer];
     const found = cut.on && now > 4 && whole[good] > 0.5 && p[good] < 0.25;
     figure.say(`Last time “${text[end]}” was followed by “${text[answer]}”. ${cut.on ? "Without the head of layer 1, layer" : "Layer"} 2 puts `
-      + `${looks.toFixed(2)} of its weight there, and “${text[answer]}” gets ${(100 * p[good]).toFixed(1)} %. ${rows}`
-      + (found ? ` That head wrote into each place what stood before; layer 2 looks for that, and ${per(whole[good])} fell to ${per(p[good])}.` : ""), found);
+      + `${looks.toFixed(2)} of its weight there, and “${text[answer]}” gets ${(100 * p[good]).toFixed(1)} %. ${rows}`, found,
+      `That head wrote into each place what stood before; layer 2 looks for that, and ${per(whole[good])} fell to ${per(p[good])}.`);
   };
 });

@@ -5,16 +5,23 @@ courseFigure("merge-by-merge", {
   height: 330,
 }, (figure, data) => {
   const corpus = figure.choice("Learn from", data.map(({ name }) => name), 0, "from");
-  const steps = figure.slider("Merges", { min: 0, max: 4, step: 1, value: 0 });
+  const steps = figure.slider("Merges", { min: 0, max: 4, step: 1, value: 0, show: Math.round });
   const own = figure.field("A word of yours", "another", "word");
   const W = 21, LEFT = 10;
   const rows = figure.add("g"), ROW = 31;
-  const next = figure.text(4, 236, "", "next");
-  figure.text(4, 262, "tokens of all texts", "strong");
-  const count = figure.text(400, 262, "", "end count");
-  const curve = figure.add("path", { class: "line" }), here = figure.add("circle", { r: 5.5, class: "v" });
+  const next = figure.text(4, 228, "", "next");
+  figure.text(4, 253, "tokens of all texts", "strong");
+  const count = figure.text(400, 253, "", "end count");
+  const curve = figure.add("path", { class: "line" });
+  const here = figure.scrub(steps, [0, 266, 404, 46], (x) => ((x - 8) * steps.input.max) / 388);
   figure.text(4, 326, "no merges", "note");
   const last = figure.text(400, 326, "", "end note");
+
+  figure.plays(11, (t) => { // the five words slowly, then the twenty pages
+    corpus.value = t < 0.5 ? 0 : 1;
+    steps.value = t < 0.5 ? Math.min(4, Math.floor(12 * t)) : Math.round(300 * Math.min(1, (t - 0.5) / 0.45));
+    return steps.value + corpus.value / 2;
+  });
 
   function merge(row, [a, b]) { // as lesson 15's merge
     const pieces = [];
@@ -55,15 +62,14 @@ courseFigure("merge-by-merge", {
       ? `next: ${merges[n].join(" + ")}, ${counts[n]} times` : "no merge is left";
     const most = tokens[0], x = (i) => 8 + (388 * i) / merges.length, y = (i) => 308 - (36 * tokens[i]) / most;
     curve.setAttribute("d", `M${tokens.map((_, i) => `${x(i).toFixed(1)} ${y(i).toFixed(1)}`).join("L")}`);
-    here.setAttribute("cx", x(n));
-    here.setAttribute("cy", y(n));
+    here.at(x(n), y(n));
     count.textContent = `${tokens[n].toLocaleString("en")} of ${most.toLocaleString("en")}`;
     last.textContent = `${merges.length} merges`;
     const target = words.indexOf("statement");
     const one = (m) => merges.slice(0, m).reduce(merge, letters("statement")).length === 1;
     const solved = target >= 0 && n > 0 && one(n) && !one(n - 1);
     const yours = typed ? ` “${typed}” is ${cuts[cuts.length - 1].join(" · ")}.` : "";
-    figure.say(`${n} ${n === 1 ? "merge" : "merges"} from ${name}: ${tokens[n].toLocaleString("en")} tokens.${yours}`
-      + (solved ? " Nobody said what a word is: neighbours that met most often were joined, and what is written often becomes one token." : ""), solved);
+    figure.say(`${n} ${n === 1 ? "merge" : "merges"} from ${name}: ${tokens[n].toLocaleString("en")} tokens.${yours}`, solved,
+      "Nobody said what a word is: neighbours that met most often were joined, and what is written often becomes one token.");
   };
 });

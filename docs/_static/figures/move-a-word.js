@@ -44,6 +44,11 @@ courseFigure("move-a-word", {
       return place[i] === Number(text);
     });
 
+  figure.plays(9, (t) => { // to the water, past the words of neither, to the money, and home
+    const along = Math.cos(2 * Math.PI * t), across = Math.sin(2 * Math.PI * t);
+    place = [0.9 + 0.1 * along + 0.8 * across, 0.6 + 0.4 * along - 0.3 * across];
+  });
+
   return () => {
     const tokens = data.sentences[sentence.value];
     const x = tokens.map((w) => (w === asked ? [...place, 0, 0] : data.meaning[w]));
@@ -86,8 +91,7 @@ courseFigure("move-a-word", {
     bank.setAttribute("aria-valuemax", most);
     const target = data.meaning.river, river = tokens.includes("river");
     const solved = river && t === 1 && Math.hypot(y[0] - target[0], y[1] - target[1]) < 0.05;
-    const lesson = solved ? " Bank had to overshoot: the average pulls it back to its neighbours." : "";
     figure.say(`Bank goes in with ${where} and comes out with water ${y[0].toFixed(2)}, `
-      + `money ${y[1].toFixed(2)}.${lesson}`, solved);
+      + `money ${y[1].toFixed(2)}.`, solved, "Bank had to overshoot: the average pulls it back to its neighbours.");
   };
 });

@@ -72,7 +72,7 @@ courseFigure("paint-the-mask", {
     const solved = !mask[last][1] && reach[last][1];
     const after = `After ${n} ${n > 1 ? "layers" : "layer"}`;
     figure.say(`${after} ${words[last]} knows ${list(known)}. `
-      + (leaks ? `The future leaks at ${leaks} ${leaks > 1 ? "places" : "place"}.` : "Nothing leaks.")
-      + (solved ? " A word in between looked at “cat” and passed it on." : ""), solved);
+      + (leaks ? `The future leaks at ${leaks} ${leaks > 1 ? "places" : "place"}.` : "Nothing leaks."),
+      solved, "A word in between looked at “cat” and passed it on.");
   };
 });

@@ -19,6 +19,14 @@ courseFigure("the-stream", {
     return { up, at, path: figure.add("path", { class: "line v" }),
       size: figure.text(at, up ? 32 : 186, "", "mid size") };
   });
+  parts.forEach((part, n) => figure.add("rect", { // an inflow is a tap
+    x: x(n), y: n % 2 ? 124 : 18, width: 54, height: 68, class: "letter", fill: "none", "pointer-events": "all",
+    onclick: () => { part.on = !part.on; figure.draw(); } }));
+  figure.plays(8, (t) => { // one after the other
+    const flowing = Math.floor(7.5 * t);
+    parts.forEach((part, n) => { part.on = n < flowing; });
+    return flowing;
+  });
   figure.text(4, 232, "the next letter, and a line where it is with all parts", "note");
   const bars = data[0].letters.map((_, i) => {
     const y = 242 + 24 * i;
@@ -49,11 +57,12 @@ courseFigure("the-stream", {
       mark.setAttribute("d", `M${34 + 300 * whole[i]} ${y - 2}v19`);
       share.textContent = `${(100 * p[i]).toFixed(1)} %`;
     });
-    const off = names.filter((_, n) => !parts[n].on);
+    const off = names.filter((_, n) => !parts[n].on), on = names.filter((_, n) => parts[n].on);
+    const which = !off.length ? "with all parts" : off.length < 4 ? `without ${off.join(", ")}` : `with ${on.join(", ") || "no part"}`;
     const alone = names.map((_, n) => rows[2 ** n][2][0]);
     const solved = off.length === 1 && choice === 2 ** alone.indexOf(Math.min(...alone));
-    figure.say(`After “${text}”, ${off.length ? `without ${off.join(", ")}` : "with all parts"}: the stream grows from `
-      + `${stream[0].toFixed(1)} to ${stream[6].toFixed(1)}, and “${letters[0]}” gets ${(100 * p[0]).toFixed(1)} %.`
-      + (solved ? " Each part only adds to the stream, so the rest runs on without it; but no other part is missed as much." : ""), solved);
+    figure.say(`After “${text}”, ${which}: the stream grows from `
+      + `${stream[0].toFixed(1)} to ${stream[6].toFixed(1)}, and “${letters[0]}” gets ${(100 * p[0]).toFixed(1)} %.`, solved,
+      "Each part only adds to the stream, so the rest runs on without it; but no other part is missed as much.");
   };
 });

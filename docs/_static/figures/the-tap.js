@@ -2,7 +2,7 @@
 courseFigure("the-tap", {
   title: "The tap.",
   riddle: "Can you put all three cuts behind the same letter?",
-  height: 322,
+  height: 356,
 }, (figure, data, softmax) => {
   const beginning = figure.choice("The name begins", data.map(({ text }) => text), 0, "name");
   const heat = figure.slider("Temperature", { min: 0.1, max: 3, step: 0.1, value: 1, show: (x) => x.toFixed(1) });
@@ -19,24 +19,30 @@ courseFigure("the-tap", {
   figure.add("path", { class: "line thin", d: `M4 ${FLOOR}H400` });
   const top = figure.text(400, 14, "", "end note");
   const cuts = ["top-k", "top-p", "min-p"].map((name, i) => {
-    const y = 236 + 28 * i;
-    figure.text(4, y + 4, name, "strong");
-    figure.add("rect", { x: 56, y: y - 7, width: 236, height: 13, rx: 3, class: "track" });
-    return [figure.add("rect", { x: 56, y: y - 7, height: 13, rx: 3, class: "n" }),
-      figure.text(400, y + 4, "", "end keeps"),
-      figure.add("path", { class: "line dash thin" })];
+    const y = 232 + 38 * i;
+    figure.text(4, y, name, "strong");
+    figure.add("rect", { x: 4, y: y + 8, width: 396, height: 10, rx: 3, class: "track" });
+    return { y: y + 13, bar: figure.add("rect", { x: 4, y: y + 8, height: 10, rx: 3, class: "n" }),
+      words: figure.text(400, y, "", "end keeps"), line: figure.add("path", { class: "line dash thin" }) };
   });
-  const left = figure.text(4, 318, "", "left");
+  let hot, tails; // the probability of each letter, and of all after it
+  const settings = [ // of each cut, if it keeps so many letters
+    [k, (count) => count],
+    [p, (count) => 1 - tails[count]],
+    [m, (count) => Math.floor((100 * hot[count - 1]) / hot[0]) / 100],
+  ];
+  const grips = settings.map(([slider, setting], i) => figure.scrub(slider, [0, cuts[i].y - 26, 404, 38],
+    (x) => setting(Math.min(n, Math.max(1, Math.round((x - 4.5) / STEP))))));
+  const left = figure.text(4, 350, "", "left");
 
   return () => {
     const { letters, logits, text } = data[beginning.value];
-    const hot = softmax(logits.map((z) => z / heat.value));
-    let rest = 0;
-    const tails = hot.map(() => 0); // the probability of each letter and of all after it
-    for (let i = n - 1; i >= 0; i--) tails[i] = rest += hot[i];
+    hot = softmax(logits.map((z) => z / heat.value));
+    tails = [...hot, 0];
+    for (let i = n - 1; i >= 0; i--) tails[i] += tails[i + 1];
     const kept = [
       k.value,
-      p.value === 1 ? n : Math.max(1, tails.filter((tail) => tail > 1 - p.value).length),
+      p.value === 1 ? n : Math.max(1, hot.filter((_, i) => tails[i] > 1 - p.value).length),
       m.value ? hot.filter((x) => x >= m.value * hot[0]).length : n,
     ];
     const least = Math.min(...kept), mass = hot.slice(0, least).reduce((a, b) => a + b);
@@ -48,10 +54,11 @@ courseFigure("the-tap", {
       name.textContent = letters[i] === "end" ? "■" : letters[i];
     });
     kept.forEach((count, i) => {
-      const [bar, words, line] = cuts[i], at = 4.5 + STEP * count + i - 1;
-      bar.setAttribute("width", (236 * count) / n);
+      const { y, bar, words, line } = cuts[i], at = 4.5 + STEP * count + i - 1;
+      bar.setAttribute("width", at - 4);
+      grips[i].at(at, y);
       words.textContent = `keeps ${count} of ${n}`;
-      line.setAttribute("d", `M${at} ${12 + 8 * i}V${FLOOR}`);
+      line.setAttribute("d", `M${at} ${12 + 8 * i}V${y}`);
     });
     top.textContent = `highest bar ${(100 * hot[0]).toFixed(1)} %`;
     const shares = letters.slice(0, Math.min(3, least))
@@ -59,6 +66,7 @@ courseFigure("the-tap", {
     left.textContent = `After all cuts: ${shares.join(", ")}${least > 3 ? " …" : ""}`;
     const solved = kept.every((count) => count === least) && least > 2 && least < n;
     figure.say(`After “${text}” top-k keeps ${kept[0]}, top-p ${kept[1]} and min-p ${kept[2]} of ${n} tokens, `
-      + `and ${least} can be drawn.` + (solved ? " One cut by three rules: a count, a sum, a share of the highest. At another temperature top-k keeps as many, and the others follow the bars." : ""), solved);
+      + `and ${least} can be drawn.`, solved,
+      "One cut by three rules: a count, a sum, a share of the highest. At another temperature top-k keeps as many, and the others follow the bars.");
   };
 });

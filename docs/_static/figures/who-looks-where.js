@@ -9,11 +9,12 @@ courseFigure("who-looks-where", {
   const word = figure.choice("Number", data.words.map(({ number }) => number));
   const seen = figure.choice("Look through layer and head", heads, 2, "head");
   const off = figure.choice("Switch off", ["none", ...heads], 0, "off");
-  const letter = figure.slider("Letter of the answer", { min: 1, max: 20, step: 1, value: 1, key: "letter" });
+  const letter = figure.slider("Letter", { min: 1, max: 20, step: 1, value: 1, key: "letter" });
   const STEP = 24.4, TOP = 62, BOTTOM = 176;
   figure.text(4, 16, "what it reads, and the weight in %", "note");
   const drawn = figure.add("g");
   figure.text(4, 228, "what it writes: press a letter", "note");
+  figure.plays(8, (t) => (letter.value = 1 + Math.floor(t * (letter.input.max - 0.01))));
 
   return () => {
     const { source, runs } = data.words[word.value];
@@ -52,7 +53,7 @@ courseFigure("who-looks-where", {
     const most = best.filter(([percent]) => percent).map(([percent, token]) => `“${token}” ${percent} %`);
     const [whole] = runs, lost = off.value > 0 && whole.answer.startsWith(`${answer}-`);
     const switched = off.value ? ` without head ${heads[off.value - 1]}` : "";
-    figure.say(`It writes “${answer}”${switched}. For “${written[chosen]}” head ${heads[seen.value]} reads ${most.join(", ")}.`
-      + (lost ? " The tens stay, and the ones are gone." : ""), lost);
+    figure.say(`It writes “${answer}”${switched}. For “${written[chosen]}” head ${heads[seen.value]} reads ${most.join(", ")}.`,
+      lost, "The tens stay, and the ones are gone.");
   };
 });
