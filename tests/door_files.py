@@ -345,11 +345,6 @@ PATHS: list = [  # that a user gives: arguments, options, settings
         Refused("file", ("Permission denied",)),
     ),
     (
-        "half a character in a label",
-        lambda _: save_model("m", *judged_model(), ["a", "\ud800"]),
-        Refused("labels", ("ud800",)),
-    ),
-    (
         "answers to fewer texts",
         lambda _: classification_report(["a", "b"], ["a"]),
         Refused("predicted", ("['a']",)),

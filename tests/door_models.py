@@ -108,15 +108,6 @@ def labels_of(folder, names):
     return load_model(folder).labels
 
 
-def old_labels(folder):
-    "The labels of a folder whose config.json names an architecture and no `model_type`."
-    labels_of(folder, ["bad", "fair", "good"])
-    config = json.loads((folder / "config.json").read_text())
-    del config["model_type"]
-    (folder / "config.json").write_text(json.dumps(config))
-    return load_model(folder).labels
-
-
 PIECES = "<s> </s> h l e o lo he hel w r \u0120 \u0120lo a".split()
 
 
@@ -359,8 +350,11 @@ MODELS = [  # config.json, generation_config.json and tokenizers of other progra
     ("a GPT-2 that says it is a decoder", *same("gpt2", is_decoder=True)),
     ("a Mistral that says so", *same("mistral", is_decoder=True)),
     ("a BERT that says so", *refused("is_decoder", "classifier", is_decoder=True)),
-    ("a BERT of 2019, without its kind", *same("masked", ("model_type",))),
-    ("a folder of 2019, with its labels", old_labels, ["bad", "fair", "good"]),
+    (
+        "a BERT of 2019, without its kind",
+        partial(read, kind="masked", without=("model_type",)),
+        Refused("architectures", ("without a model_type",)),
+    ),
     (
         "an architecture that nobody has",
         partial(read, without=("model_type",), architectures=["MyModel"]),
@@ -403,7 +397,7 @@ MODELS = [  # config.json, generation_config.json and tokenizers of other progra
     ),
     ("a key that speaks of attention", *refused("attention_sinks", attention_sinks=4)),
     ("a key that speaks of experts", *refused("num_experts", num_experts=8)),
-    ("such a key that is off", partial(gap, num_experts=0), Noted(near, ("num_experts = 0",))),
+    ("such a key that is off", *same("llama", num_experts=0)),
     ("such a key that is null", *same("llama", attention_sinks=None)),
     ("a key that nobody knows", partial(gap, tokens_seen=9), Noted(near, ("tokens_seen = 9",))),
     ("a private key", *same("llama", _tokens_seen=9)),
@@ -514,11 +508,6 @@ MODELS = [  # config.json, generation_config.json and tokenizers of other progra
         "a penalty of 1",
         partial(stops, repetition_penalty=1.0, min_length=0),
         {"eos_token_ids": [1]},
-    ),
-    (
-        "a key of a text that nobody knows",
-        partial(stops, reverse_text=True),
-        Noted(lambda found: True, ("reverse_text",)),
     ),
     (
         "how to draw, which is the caller's",

@@ -152,10 +152,11 @@ def see_decoding(kind):
             few, many = (count(seen, lambda n=n: work(n))[0] for n in (13, 33))
             return (many - few) / 20
 
+        most = 2 if kind == "mps" else 1  # angles are in float64, so on the CPU
         for sampling in (Sampling(), Sampling(seed=3, top_p=0.9), Sampling(temperature=0)):
-            assert per_token(lambda n, s=sampling: generate(model, prompts, n, s, **never)) <= 1
-        assert per_token(lambda n: beam_search(model, prompts[0], 3, n, **never)) <= 1
-        assert per_token(lambda n: beam_search(model, prompts[:1] * 2, 3, n, **never)) <= 1
+            assert per_token(lambda n, s=sampling: generate(model, prompts, n, s, **never)) <= most
+        assert per_token(lambda n: beam_search(model, prompts[0], 3, n, **never)) <= most
+        assert per_token(lambda n: beam_search(model, prompts[:1] * 2, 3, n, **never)) <= most
         texts = ["abc", "hgfedcba", "ab"]
         for beams in (1, 3):
             waits = count(seen, lambda b=beams: translate(two, LETTERS, texts, b))[0]

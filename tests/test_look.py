@@ -227,6 +227,7 @@ def test_lines_below_words_are_drawn_in_safari_too():
     refused = [
         (path.name, value)
         for path in files
+        if path.name != "codemirror.js"  # which adds lines of its own below no word
         for value in re.findall(
             r"text-decoration:\s*([^;}\n\"']+)", path.read_text(encoding="utf-8")
         )

@@ -18,7 +18,7 @@ from former_nb.base.files import read_json
 from former_nb.base.ranges import TRAINING, Range
 from former_nb.cli import OWN_DATA, OWN_TASK, run_options, setting_options
 from former_nb.models.choices import MODEL, POSITIONS
-from former_nb.models.config import TransformerConfig
+from former_nb.models.config import RARE, TransformerConfig
 from former_nb.tasks import TASKS, Task, find_task
 from former_nb.tasks.base import RUN_OPTIONS, choose, comments, list_settings
 from former_nb.tasks.toy import Copy
@@ -226,8 +226,7 @@ def test_each_task_has_the_settings_of_the_configurations_with_their_words():
     for config in (TransformerConfig, TrainingConfig):
         said = comments(config)
         for field in fields(config):
-            offered = field.metadata.get("setting", True)
-            if not offered or field.name in ("vocab_size", "max_len"):  # the data know them
+            if field.name in {"vocab_size", "max_len", "rope_scaling", *RARE}:  # never offered
                 assert field.name not in common
                 continue
             setting = common.pop(field.name)
@@ -316,7 +315,7 @@ def test_help_prints_the_ranges():
 def test_the_words_of_the_ranges_are_those_of_the_code():
     assert MODEL["positions"] is POSITIONS and TRAINING["schedule"] == tuple(SCHEDULES)
     assert set(TRAINING) == {field.name for field in fields(TrainingConfig)}
-    assert set(MODEL) == {field.name for field in fields(TransformerConfig)}
+    assert {*MODEL, *RARE, "rope_scaling"} == {field.name for field in fields(TransformerConfig)}
 
 
 @pytest.mark.parametrize(

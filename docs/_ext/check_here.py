@@ -110,6 +110,7 @@ MODULES = (  # of the course, for these pages
     "models/classifier.py",
     "models/config.py",
     "models/encoder_decoder.py",
+    "models/hub_config.py",
     "models/language_model.py",
     "models/initialization.py",
     "models/modern_decoder.py",

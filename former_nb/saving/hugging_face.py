@@ -88,7 +88,8 @@ def find_family(
         for each in FAMILIES.values():
             covered.update(each.architectures)
         expected = f"one of {', '.join(sorted(covered))}"
-        raise ValueError(f"architectures: expected {expected}, got {name or model_type!r:.200}")
+        came = f"{name or model_type!r:.200}{'' if model_type else ' without a model_type'}"
+        raise ValueError(f"architectures: expected {expected}, got {came}")
     for field, value in (family.fixed | family.covered).items():
         came = saved.get(field, family.defaults.get(field, value))
         check_that(came == value, field, repr(value), came)
