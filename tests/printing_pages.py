@@ -29,7 +29,7 @@ def shown_cells(page):
     "(id, source) of the cells that run, without those that install or that only export imports."
     for cell in json.loads((ROOT / "nbs" / f"{page}.ipynb").read_text(encoding="utf-8"))["cells"]:
         source = "".join(cell["source"])
-        left_out = source.startswith(("#| eval: false", "#| hide\nfrom importlib"))
+        left_out = source.startswith("#| eval: false") or "%pip" in source
         if cell["cell_type"] == "code" and not left_out:
             yield cell["id"], source
 

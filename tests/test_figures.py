@@ -1223,9 +1223,9 @@ return document.querySelector('.figure svg > [display=inline]').innerHTML;
 
 
 class TestFilm:
-    def show(self, show, browser, *how):
+    def show(self, show, browser, *how, **more):
         """The film, and a function that shows a time of it."""
-        shown = show("film", *how)
+        shown = show("film", *how, **more)
         return shown, lambda t: browser.execute_script(STAND, t)
 
     def time(self, shown):
@@ -1329,7 +1329,7 @@ class TestFilm:
         assert forwards == [stand(t) for t in reversed(times)][::-1] and len({*forwards}) == 7
 
     def test_it_plays_by_itself_until_a_hand_stops_it(self, show, browser):
-        shown, _ = self.show(show, browser)
+        shown, _ = self.show(show, browser, motion=True)
         wait(browser, lambda: self.time(shown) > 0.3)
         shown.press("Stop")
         stood = self.time(shown)

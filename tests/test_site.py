@@ -1235,6 +1235,8 @@ class TestPages:
         from selenium.webdriver.support.ui import WebDriverWait
 
         visit(browser, site + "index.html")
+        browser.execute_script("localStorage.clear()")  # who comes for the first time
+        visit(browser, site + "index.html")
         there = lambda css: browser.find_elements("css selector", css)
         wait = lambda until: WebDriverWait(browser, 10, 0.05).until(lambda _: until())
         wait(lambda: there(".live-out") and there(".live-out")[0].text.count(" · ") == 9)
