@@ -72,7 +72,7 @@ window.courseMachine = ({ place, make, model, redraw, closed }) => {
       case "embedding": return [
         `“${letter}” looks up its row in a table, ${width} numbers. Its place has a row, too, and the two are added.`,
         vectors(vector(`“${letter}”`, last(inside.letters)), vector(`place ${labels.length - 1}`, last(inside.places)),
-          vector("sum", last(inside.embedding), "v"))];
+          vector("sum", last(inside.embedding), "sum"))];
       case "scores": return [
         `Each letter asks, down the side, and each offers a key, along the top. The score is query · key, divided by √${width / heads}.`,
         square(labels, table, (x) => shade(Math.min(1, Math.abs(x) / 6)))];
@@ -86,12 +86,12 @@ window.courseMachine = ({ place, make, model, redraw, closed }) => {
       case "mix": return [
         `Each value counts by its weight for “${letter}”, and the sum is what this head brings.`
           + (off ? " It is switched off, and brings zeros." : ""),
-        vectors(...labels.map((label, j) => vector(`${last(weights)[j].toFixed(2)} × ${label}`, part(own.v[j], at.head))),
+        vectors(...labels.map((label, j) => vector(`${last(weights)[j].toFixed(2)} × ${label}`, part(own.v[j], at.head), "v")),
           vector(off ? "off" : "sum", part(last(own.mixed), at.head), "v"))];
       case "network": return [
         `All heads are joined and added to the stream. Then a network looks at “${letter}” alone: ${last(block.hidden).length} numbers inside, ${last(block.hidden).filter((x) => x > 0.1).length} of them above 0.1 after GELU, and what comes out is added.`,
-        vectors(vector("after attention", last(block.attended)), vector("inside", last(block.hidden), "k"),
-          vector("adds", last(block.added)), vector("after it", last(block.stream), "v"))];
+        vectors(vector("after attention", last(block.attended)), vector("inside", last(block.hidden)),
+          vector("adds", last(block.added)), vector("after it", last(block.stream), "sum"))];
       default: return [
         "The stream meets the row of each letter in the table of the beginning, and a dot product says how well it fits: the logit. Softmax makes probabilities of them; the bars of the figure divide by the temperature first.",
         ranking()];
