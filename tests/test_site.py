@@ -1242,7 +1242,9 @@ class TestPages:
         wait(lambda: there(".live-out") and there(".live-out")[0].text.count(" · ") == 9)
         weigh = "return performance.getEntries().map((e) => [e.name, e.encodedBodySize ?? 0])"
         files = dict(browser.execute_script(weigh))  # the map is shown twice and comes once
-        assert sum(files.values()) < 350_000  # the weights come with the first use
+        # the face of formulas, which a page that was open before may have asked for, is left out
+        large = {name: size for name, size in files.items() if "stix-two-math" not in name}
+        assert sum(large.values()) < 350_000, files  # the weights come with the first use
         assert not browser.execute_script("return window.formerModels")
         box = there('.live input[type="text"]')[0]
         inside = lambda css: there(css)[0].get_attribute("innerHTML")
