@@ -244,7 +244,6 @@ PROMISED = {  # why it is offered -> what nothing here imports but its own page 
     "data.subwords.count_words",
     "a way out, to other programs": "saving.saving.to_onnx",
     "as a lesson derives it, around or beside which the library has more": "data.text.encode_texts "
-    "decoding.number_words.greedy_decode "
     "decoding.translation.beam_decode decoding.translation.bleu",
     "the ladder, for a table or a figure of one's own": "ladder.staircase.course_rungs "
     "ladder.staircase.your_rungs ladder.first_hour.test_names",
