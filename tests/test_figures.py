@@ -205,30 +205,41 @@ def test_a_figure_is_small_silent_and_within_reach(show, browser, name):
 DRAGGED = [n for n in figures.FIGURES if ".handle(" in (figures.STATIC / f"{n}.js").read_text()]
 
 
-@pytest.mark.parametrize("name", DRAGGED)
-def test_a_finger_drags_a_point_and_scrolls_the_page_beside_it(show, browser, name):
-    command = browser.execute_cdp_cmd
-    command("Emulation.setTouchEmulationEnabled", {"enabled": True})
-    try:
+@pytest.fixture
+def by_finger(show, browser):
+    "Opens a figure on a phone that is touched, in a page with room to scroll."
+    touch = lambda on: browser.execute_cdp_cmd(
+        "Emulation.setTouchEmulationEnabled", {"enabled": on}
+    )
+
+    def opened(name):
         shown = show(name, 390)
-        browser.execute_script("document.body.style.marginBlock = '900px'")  # room to scroll
-        place = lambda: shown.all(".handle")[0].get_attribute("transform")
-        ended = """
-        window.ended = [];
-        for (const kind of ["pointerup", "pointercancel"])
-          addEventListener(kind, () => window.ended.push(kind));
-        """
-        browser.execute_script(ended)
-        before = place()
-        assert shown.swipe(".handle", 20, 80) == 0
-        assert browser.execute_script("return window.ended") == ["pointerup"]
-        there = [float(n) for n in re.findall(r"[\d.]+", place())]
-        was = [float(n) for n in re.findall(r"[\d.]+", before)]
-        assert there[0] > was[0] and there[1] > was[1] + 40
-        still = place()
-        assert shown.swipe(".note", 0, -200) > 50 and place() == still
-    finally:
-        command("Emulation.setTouchEmulationEnabled", {"enabled": False})
+        browser.execute_script("document.body.style.marginBlock = '900px'")
+        return shown
+
+    touch(True)
+    yield opened
+    touch(False)
+
+
+@pytest.mark.parametrize("name", DRAGGED)
+def test_a_finger_drags_a_point_and_scrolls_the_page_beside_it(by_finger, browser, name):
+    shown = by_finger(name)
+    place = lambda: shown.all(".handle")[0].get_attribute("transform")
+    ended = """
+    window.ended = [];
+    for (const kind of ["pointerup", "pointercancel"])
+      addEventListener(kind, () => window.ended.push(kind));
+    """
+    browser.execute_script(ended)
+    before = place()
+    assert shown.swipe(".handle", 20, 80) == 0
+    assert browser.execute_script("return window.ended") == ["pointerup"]
+    there = [float(n) for n in re.findall(r"[\d.]+", place())]
+    was = [float(n) for n in re.findall(r"[\d.]+", before)]
+    assert there[0] > was[0] and there[1] > was[1] + 40
+    still = place()
+    assert shown.swipe(".note", 0, -200) > 50 and place() == still
 
 
 @pytest.mark.parametrize("name", figures.FIGURES)
@@ -437,24 +448,18 @@ def test_each_figure_with_a_grip_is_dragged_here():
 
 
 @pytest.mark.parametrize("name", GRIPS)
-def test_a_finger_drags_to_the_side_or_taps_and_scrolls_downwards(show, browser, name):
-    command = browser.execute_cdp_cmd
-    command("Emulation.setTouchEmulationEnabled", {"enabled": True})
-    try:
-        shown = show(name, 390)
-        browser.execute_script("document.body.style.marginBlock = '900px'")  # room to scroll
-        values = lambda: [e.get_property("value") for e in shown.all("input[type=range]")]
-        before = values()
-        assert shown.swipe(".scrub", 0, -200) > 50 and values() == before
-        browser.execute_async_script("setTimeout(arguments[0], 500)")  # it scrolls on for a while
-        shown.swipe(".scrub", 0, 0)  # a tap
-        tapped = values()
-        assert tapped != before
-        assert shown.swipe(".scrub", 100, 4) == 0
-        assert (values() != tapped) == (name != "the-cache")  # its steps go down
-        assert shown.swipe(".grip", 40, 60) == 0
-    finally:
-        command("Emulation.setTouchEmulationEnabled", {"enabled": False})
+def test_a_finger_drags_to_the_side_or_taps_and_scrolls_downwards(by_finger, browser, name):
+    shown = by_finger(name)
+    values = lambda: [e.get_property("value") for e in shown.all("input[type=range]")]
+    before = values()
+    assert shown.swipe(".scrub", 0, -200) > 50 and values() == before
+    browser.execute_async_script("setTimeout(arguments[0], 500)")  # it scrolls on for a while
+    shown.swipe(".scrub", 0, 0)  # a tap
+    tapped = values()
+    assert tapped != before
+    assert shown.swipe(".scrub", 100, 4) == 0
+    assert (values() != tapped) == (name != "the-cache")  # its steps go down
+    assert shown.swipe(".grip", 40, 60) == 0
 
 
 def test_an_inflow_is_switched_off_by_a_tap_on_it(show):
