@@ -1,5 +1,5 @@
-"""The parity wall: written out, fused, a float64 reference and PyTorch's own layer give one
-answer, on axes that all differ."""
+"""The parity wall: the lesson's attention, written out, fused, a float64 reference and PyTorch's
+own layer give one answer, on axes that all differ."""
 
 import copy
 import gc
@@ -17,6 +17,7 @@ from torch import nn
 from torch.testing import assert_close
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from former_nb.attention import dot_product
 from former_nb.attention.angle_tables import Rotary
 from former_nb.attention.flash import block_attention
 from former_nb.attention.fused import attention, attention_weights, merge_masks
@@ -100,7 +101,7 @@ def same(ours, theirs, inputs, their_inputs=None, **tolerance):
 @pytest.mark.parametrize("heads", [True, False], ids=["heads", "no heads"])
 @pytest.mark.parametrize("kind", ["", "mask", "causal", "bias", "bias, mask, causal"])
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
-def test_both_paths_equal_float64_forward_and_backward(shape, kind, heads):
+def test_all_paths_equal_float64_forward_and_backward(shape, kind, heads):
     B, h, T, S, d_k, d_v = shape
     q, k, v = qkv(shape)
     mask = some_mask(B, h, T, S) if "mask" in kind else None
@@ -116,6 +117,8 @@ def test_both_paths_equal_float64_forward_and_backward(shape, kind, heads):
     same(attention(q, k, v, **how), expected, inputs)
     same(written(q, k, v, **how), expected, inputs)
     assert_close(attention_weights(q, k, **how), expected_weights.float(), **NEAR)
+    if bias is None:  # the lesson's takes True and False
+        same(dot_product.attention(q, k, v, **how), expected, inputs)
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16])

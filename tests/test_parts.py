@@ -335,3 +335,9 @@ test_bad_input = every_row(
         ("dropout", lambda: Block(*[nn.Identity()] * 4, 1.5), ValueError, "dropout", "1.5"),
     ]
 )
+
+
+def test_a_scaled_embedding_is_the_row_times_its_scale():
+    embed = ScaledEmbedding(5, 4, std=0.25, scale=3.0)
+    tokens = torch.tensor([[4, 0, 4]])
+    assert_close(embed(tokens), 3 * embed.tokens.weight[tokens], rtol=0, atol=0)
