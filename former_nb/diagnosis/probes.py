@@ -869,8 +869,11 @@ def ties_hold(seen):
                 return
 
 
-def trained(case, steps, seconds, optimizer=None, lr=1e-3):
-    "Losses of a copy on this one batch, the copy, and the parameters that ever had a gradient."
+def trained(case, steps, seconds, optimizer=None, lr=1e-3, enough=0.0):
+    """Losses of a copy on this one batch, the copy, and the parameters that ever had a gradient.
+
+    It ends early when the loss is below `enough` of the first.
+    """
     copied = case.copied()
     if copied is None:
         return [], None, None
@@ -891,6 +894,8 @@ def trained(case, steps, seconds, optimizer=None, lr=1e-3):
                 break
             loss.backward()
             losses.append(loss.item())
+            if losses[-1] < enough * losses[0]:
+                break
             for name, p in model.named_parameters():
                 if p.grad is not None:
                     reached[name] = max(reached.get(name, 0.0), p.grad.abs().max().item())
@@ -995,7 +1000,7 @@ def one_batch_is_learned(seen):
     "A model that can learn anything can learn one batch by heart."
     case = seen.case
     for rate in (1e-3, 1e-2):  # the second for one that divides its logits, as Cohere's does
-        losses, model, _ = trained(case, 60, 6, lr=rate)
+        losses, model, _ = trained(case, 60, 6, lr=rate, enough=0.9)
         if model is None or len(losses) < 20:
             return
         first, last = losses[0], losses[-1]

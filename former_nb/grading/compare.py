@@ -33,8 +33,10 @@ def kind_of(error):
 def same_tensors(a, b, near):
     if a.shape != b.shape or a.dtype != b.dtype:
         return False
+    if a.equal(b):
+        return True
     if not a.is_floating_point():
-        return bool(a.equal(b))
+        return False
     if a.dtype == torch.float64 and near < 1e-4:
         near = min(near, 1e-9)
     largest = b.nan_to_num(0, 0, 0).abs().max().item() if b.numel() else 0.0

@@ -258,12 +258,14 @@ def right_module() -> ModuleType:
 def _without_none(forward):
     "A method that reads `attend=None` as an `attend` that is left out."
     signature = inspect.signature(forward)
+    place = list(signature.parameters).index("attend")
 
     @functools.wraps(forward)
     def called(*args, **options):
+        if (args[place] if len(args) > place else options.get("attend", ...)) is not None:
+            return forward(*args, **options)
         given = signature.bind(*args, **options).arguments  # each by its name
-        if given.get("attend", ...) is None:
-            del given["attend"]
+        del given["attend"]
         return forward(**given)
 
     return called

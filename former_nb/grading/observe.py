@@ -1,6 +1,7 @@
 """What is seen of a call: the value, a second call, gradients, changed arguments; or an error."""
 
 import contextlib
+import functools
 import inspect
 import zlib
 from typing import NamedTuple
@@ -43,6 +44,8 @@ class EndedError(UnfitError):
 
 def invoke(function, right, args, options):
     "Call by the right one's names, or by position where the reader's names differ."
+    if not options:
+        return function(*args)
     try:
         ours = inspect.signature(function).parameters
     except (TypeError, ValueError):
@@ -223,9 +226,15 @@ def fill(layer, like, names, in_file=True):
     check_weights(kind, weights, dict(like.named_parameters()))
     with torch.no_grad():
         for name, p in weights.items():
-            drawn = Draw(zlib.crc32(name.encode())).numbers(*p.shape) * 0.5
-            p.copy_(drawn + (0.5 if p.ndim == 1 else 0.0))
+            p.copy_(weight(name, tuple(p.shape)))
     return weights
+
+
+@functools.cache
+def weight(name, shape):
+    "What a weight of this name and shape is."
+    drawn = Draw(zlib.crc32(name.encode())).numbers(*shape) * 0.5
+    return drawn + (0.5 if len(shape) == 1 else 0.0)
 
 
 def first_names(module):
