@@ -5,7 +5,6 @@ step, and of each step of the file. tests/test_page_file.py runs it twice.
 """
 
 import json
-import os
 import sys
 from pathlib import Path
 
@@ -14,6 +13,7 @@ import not_here
 
 not_here.install()
 import torch
+from thorough import some
 
 from former_nb.grading import known
 from former_nb.grading.ask import STEPS
@@ -21,7 +21,6 @@ from former_nb.grading.content import definitions
 from former_nb.grading.files import STEP_NAMES, File, judge_here
 
 NOT_THERE = {"load_llama"}  # it needs safetensors
-EVERY = 1 if os.environ.get("FORMER_NB_THOROUGH") else 2  # of the steps, their foreseen mistakes
 
 
 def of_mistake(name, mistake):
@@ -34,7 +33,7 @@ def of_mistake(name, mistake):
 def main(most, path):
     said = {}
     names = [name for name in STEP_NAMES if name not in NOT_THERE]
-    for name in names[::EVERY]:
+    for name in some(names, 4):
         for number, mistake in enumerate(definitions()[STEPS[name].definition].mistakes[:most]):
             said[f"{name} {number}"] = of_mistake(name, mistake)
     file = File(Path(path).read_text(encoding="utf-8"))

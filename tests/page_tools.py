@@ -10,7 +10,6 @@ import contextlib
 import io
 import json
 import linecache
-import os
 import sys
 from importlib import import_module
 from pathlib import Path
@@ -21,12 +20,13 @@ sys.path.append(str(ROOT / "docs" / "_pyodide"))
 import in_page
 import numpy as np
 import torch
+from thorough import some
 
 from former_nb.grading import content, prove
 from former_nb.grading.ask import EXERCISES
 from former_nb.grading.check import check
 
-EVERY = 1 if os.environ.get("FORMER_NB_THOROUGH") else 4  # of the odd answers to an exercise
+ODD_ONES = 12  # one of so many odd answers is given to an exercise
 ODD = -12345.678  # right nowhere
 RESULTS = [ODD, *([ODD] * n for n in range(1, 9)), 0.5, [0.5, 0.5], "x", {}, None, ...]
 RESULTS += [torch.full((2, 3), ODD), torch.full((4,), ODD), torch.tensor([True, False])]
@@ -497,7 +497,7 @@ def odd_answers(numbers):
         answers = [("value", r) for r in RESULTS[::3]]
         answers += [("function", lambda *_, r=r: r) for r in RESULTS[::4]]
         answers += [*ERRORS.items(), ("right", RIGHT.get(number))]
-        for i, (kind, answer) in [*enumerate(answers)][place % EVERY :: EVERY]:
+        for i, (kind, answer) in some(enumerate(answers), ODD_ONES, place % ODD_ONES):
             printed = io.StringIO()
             with contextlib.redirect_stdout(printed):
                 check(number, answer)
@@ -534,7 +534,7 @@ def main(folder, *names):
         import_module(f"former_nb.exercises.{module}")
     numbers = sorted(n for n in EXERCISES if content.module_of(n) in modules)
     small = folder in torch.__file__  # with PyTorch, tests/test_exercises.py proves them all
-    faults = {number: [*prove.faults_of(number)] for number in numbers if small}
+    faults = {number: [*prove.faults_of(number)] for number in some(numbers, 2) if small}
     results = {"torch": torch.__file__, "pages": pages, "faults": faults}
     results |= {"odd": odd_answers(numbers)}
     json.dump(results | {"typed": judge_typed(Path(folder))}, sys.stdout)

@@ -5,7 +5,6 @@ fault below is told by this name. Those of `broken_models.py` that aren't here a
 """
 
 import copy
-import os
 
 import pytest
 import torch
@@ -14,6 +13,7 @@ from healthy_models import HEALTHY
 from ladder_models import RUNGS, family
 from refusals import refuses
 from test_your_attention import FAMILIES
+from thorough import some
 from typer.testing import CliRunner
 
 from former_nb import diagnose
@@ -91,7 +91,6 @@ SAID = {
     "every position is the same": "hf_bert_positions_zero",
 }
 FAULTS = [(fault, name) for name, faults in SAID.items() for fault in faults.split()]
-EVERY = 1 if os.environ.get("FORMER_NB_THOROUGH") else 2
 
 
 @pytest.fixture(autouse=True)
@@ -112,7 +111,7 @@ def test_a_rung_of_the_ladder_gets_no_alarm(key):
     assert not found.findings, str(found)
 
 
-@pytest.mark.parametrize("name", list(FAMILIES)[::EVERY])
+@pytest.mark.parametrize("name", some(FAMILIES, 2))
 def test_a_family_of_hugging_face_gets_no_alarm(name):
     found = diagnose(*family(name))
     assert not found.findings, str(found)
@@ -141,7 +140,7 @@ def test_weights_that_begin_at_one_are_units_that_are_the_same():
     assert "the units of a layer are all the same" in names
 
 
-@pytest.mark.parametrize(("fault", "name"), FAULTS[::EVERY])
+@pytest.mark.parametrize(("fault", "name"), some(FAULTS, 2))
 def test_a_broken_one_is_told_what_is_wrong(fault, name):
     make, _ = BROKEN[fault]
     found = diagnose(*make())

@@ -18,6 +18,7 @@ from browser_tools import (
     without_scripts,
 )
 from course_tools import tool
+from thorough import some
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -447,7 +448,7 @@ def test_each_figure_with_a_grip_is_dragged_here():
     assert {name for name, *_ in DRAGS} == {*GRIPS}
 
 
-@pytest.mark.parametrize("name", GRIPS)
+@pytest.mark.parametrize("name", some(GRIPS, 2))
 def test_a_finger_drags_to_the_side_or_taps_and_scrolls_downwards(by_finger, browser, name):
     shown = by_finger(name)
     values = lambda: [e.get_property("value") for e in shown.all("input[type=range]")]
@@ -485,7 +486,7 @@ def test_what_time_explains_plays():
     assert {*figures.FIGURES} - {*PLAYS} == {"film", "paint-the-mask", "the-tap", "train-your-own"}
 
 
-@pytest.mark.parametrize("name", PLAYS)
+@pytest.mark.parametrize("name", some(PLAYS, 2))
 def test_a_figure_plays_once_and_ends_as_it_began(show, browser, name):
     show(name, 390)
     first = browser.execute_script(LOOKS)
@@ -528,7 +529,7 @@ def test_a_hand_stops_it_and_a_button_plays_it_again(show, browser, name):
     assert "any" not in steps
 
 
-@pytest.mark.parametrize("name", PLAYS)
+@pytest.mark.parametrize("name", some(PLAYS, 2, 1))
 def test_it_does_not_begin_with_reduced_motion_from_a_link_or_after_a_hand(show, browser, name):
     still = lambda shown: (
         browser.execute_async_script("setTimeout(arguments[0], 300)") or (not shown.plays)

@@ -16,6 +16,7 @@ import pytest
 
 pytest.importorskip("nbdev")
 from nbdev.config import get_config
+from thorough import THOROUGH
 
 ROOT = Path(__file__).resolve().parents[1]
 BIN = Path(sysconfig.get_path("scripts"))
@@ -64,6 +65,14 @@ def project(tmp_path, monkeypatch):
     return root
 
 
+def keep_few(root):
+    "Of the pages a few, and what README is made from."
+    few = [*FEW, get_config(path=root).readme_nb]
+    for page in (root / "nbs").rglob("*.ipynb"):
+        if page.relative_to(root / "nbs").as_posix() not in few:
+            page.unlink()
+
+
 def commit(root):
     git(root, "init", "-q")
     git(root, "add", "-A")
@@ -92,6 +101,9 @@ def test_no_name_of_nbdevs_index_means_two_things():
 
 
 def test_docs_readme_and_preview_end_and_leave_no_diff(project):
+    "On a few pages; with FORMER_NB_THOROUGH, on all."
+    if not THOROUGH:
+        keep_few(project)
     commit(project)
     run(project, "nbdev_docs", "--n_workers", "2")
     assert (project / "_docs" / "index.html").exists()
@@ -104,10 +116,7 @@ def test_docs_readme_and_preview_end_and_leave_no_diff(project):
 
 def test_prepare_ends_and_leaves_no_diff(project):
     "On a few pages: it runs every notebook, which `make test` does, too."
-    few = [*FEW, get_config(path=project).readme_nb]
-    for page in (project / "nbs").rglob("*.ipynb"):
-        if page.relative_to(project / "nbs").as_posix() not in few:
-            page.unlink()
+    keep_few(project)
     commit(project)
     for page in (project / "nbs").rglob("*.ipynb"):
         os.utime(page)  # newer than README.md, so that nbdev makes this again

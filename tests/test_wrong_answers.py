@@ -1,17 +1,15 @@
 """How many wrong answers that no entry was written for are named; that no right one is refused.
 
 `wrong_answers.txt` has the answers. The shares are floors: an entry or an edit that is lost shows.
-Every third wrong answer is judged, all of them with FORMER_NB_THOROUGH=1, as once a week.
+Every sixth wrong answer is judged, all of them with FORMER_NB_THOROUGH=1, as once a week.
 """
 
-import os
-
 import pytest
+from thorough import THOROUGH, some
 from wrong_answers import answers, verdict
 
 NAMED = ("named", "two")  # by a sentence that says why
 PLACED = (*NAMED, "located", "departs", "error", "unfit", "endless", "chance")  # or by the line
-EVERY = 1 if os.environ.get("FORMER_NB_THOROUGH") else 3
 PARTS = {  # of the wrong answers: the share that has to be named, and that to be named or placed
     "shown": (0.80, 0.92),
     "kept back": (0.80, 0.92),
@@ -40,10 +38,10 @@ def test_an_unusual_right_answer_is_right(answer):
 def test_a_wrong_answer_is_refused_and_most_are_named(name):
     wrong = [a for a in answers() if a.kind == "wrong" and part(a) == name]
     assert len(wrong) >= 40
-    wrong = wrong[::EVERY]
+    wrong = some(wrong, 6)
     found = {str(answer): verdict(answer) for answer in wrong}
     assert not [answer for answer, one in found.items() if one.kind == "right"]
     for kinds, least in zip((NAMED, PLACED), PARTS[name]):
         others = [f"{answer}: {one.said}" for answer, one in found.items() if one.kind not in kinds]
-        few = 2 * (EVERY > 1)  # of a third, chance takes some
+        few = 0 if THOROUGH else 2  # of a sixth, chance takes some
         assert len(others) <= (1 - least) * len(wrong) + few, "\n".join(others)

@@ -1,0 +1,11 @@
+"Which cases a run of the tests takes: a part, and with FORMER_NB_THOROUGH=1, as once a week, all."
+
+import os
+
+THOROUGH = bool(os.environ.get("FORMER_NB_THOROUGH"))
+
+
+def some(cases, of, first=0):
+    "One of so many cases, from the `first` on."
+    cases = list(cases)
+    return cases if THOROUGH else cases[first::of]
