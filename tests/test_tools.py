@@ -185,11 +185,19 @@ def test_the_readme_leads_to_the_site_and_the_site_to_the_first_hour():
 
 def test_the_readme_shows_before_it_tells():
     text = (ROOT / "README.md").read_text(encoding="utf-8")
-    picture, names = text.index("](nbs/images/transformer.svg)"), text.index("```text\nJo")
-    assert len(text[:picture].split()) < 160 and len(text[:names].split()) < 210
+    text = re.sub(r"!\[[^\]]*\]", "![]", text)  # an alt text is no prose
+    film, picture = text.index("(nbs/images/film.webp)"), text.index("(nbs/images/transformer.svg)")
+    names = text.index("```text\nJo")
+    assert film < picture
+    assert len(text[:picture].split()) < 140 and len(text[:names].split()) < 180
     prose = re.sub(r"\]\([^)]*\)", "]", "".join(readme.CODE.split(text)[::2]))
-    assert len(re.findall(r"\S*\w\S*", prose)) <= 830
+    assert len(re.findall(r"\S*\w\S*", prose)) <= 790
     assert "@software{former_nb" in text and "badge.svg" in text
+
+
+def test_the_film_of_the_readme_is_light_and_in_no_other_place():
+    assert (ROOT / "nbs/images/film.webp").stat().st_size < 1_000_000
+    assert "film.webp" not in (ROOT / "nbs/index.ipynb").read_text(encoding="utf-8")
 
 
 def test_what_the_lab_saves_is_what_git_has(monkeypatch):

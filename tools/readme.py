@@ -5,7 +5,8 @@
 Cells marked `#| hide` are left out. Links that are relative to nbs/ are rewritten for the root.
 Badges stand below the title, and not on the site: no page of it asks another server for a picture.
 Where the site has a live model, README.md has a picture of one that moves, and where the site goes
-on to its first lesson, README.md leads to the site. A cell with a figure that moves is left out.
+on to its first lesson, README.md leads to the site. A cell with a figure that moves is left out,
+and of the film there is a loop (tools/film.py).
 """
 
 import argparse
@@ -23,6 +24,11 @@ LINK = re.compile(
 CODE = re.compile(r"(^```.*?^```|`[^`\n]+`)", re.M | re.S)
 
 
+FILM = (
+    "![A film of forty seconds: a word attends to the others, a mask hides what follows, four "
+    "heads look elsewhere, a name is written letter by letter, and a number is translated.]"
+    "(nbs/images/film.webp)"
+)
 LIVE = '<div class="live" data-model="names"></div>'
 READ = "[**Start the first hour**](nbs/00_first_hour.ipynb)"
 SITE = "[Read it]({doc_host}{doc_baseurl}/)"
@@ -85,6 +91,8 @@ def cell_markdown(cell, n):
     "One cell as a list of Markdown blocks."
     source = joined(cell["source"])
     if cell["cell_type"] == "markdown":
+        if 'data-figure="film"' in source:
+            return [FILM]
         moves = '<div class="figure"' in source  # on the site alone
         return [] if moves else [from_root(source.strip())]
     directives = dict(re.findall(r"^#\|\s*([\w-]+):?[ \t]*(.*)$", source, re.M))

@@ -60,7 +60,7 @@ def pack_notebooks(path):
     same bytes."""
     cell = first_cell.cell_for(edition.places(of_the_site=True))
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
-        for file in sorted([*NBS.rglob("*.ipynb"), *NBS.rglob("images/*")]):
+        for file in sorted([*NBS.rglob("*.ipynb"), *NBS.rglob("images/*.svg")]):
             name = file.relative_to(NBS)
             if not any(part.startswith((".", "_")) for part in name.parts):
                 info = zipfile.ZipInfo(f"{SETTINGS['lib_name']}/{name.as_posix()}")

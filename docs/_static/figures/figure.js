@@ -137,63 +137,74 @@
 
     // ---------------------------------------------------------- time
 
-    // Play once when it comes into view, if no hand was first, and again at a button: at(t) sets
-    // controls for t from 0 to 1, between their steps, too. A step that it returns is drawn once.
-    // Afterwards all is as before.
+    // Time from 0 to so many seconds, which runs while `eyes` are in view until `hand`, a part of the
+    // figure, is touched, and again at a button: show(t) draws, and turn(on) hears that it starts or stops.
+    clock(seconds, show, turn, hand = this.box, eyes = [this.svg], enough = 0.6) {
+      let frame = 0, last;
+      const clock = { time: 0, on: false };
+      const next = (now) => {
+        clock.go(clock.time + Math.min(100, now - (last ?? now)) / 1000); // in the background it stands still
+        last = now;
+        if (clock.time >= seconds) clock.play(false);
+        else frame = requestAnimationFrame(next);
+      };
+      clock.go = (t) => show(clock.time = Math.min(seconds, Math.max(0, t)));
+      clock.play = (on) => {
+        if (on === clock.on) return;
+        clock.on = on;
+        if (on && clock.time >= seconds) clock.time = 0;
+        last = undefined;
+        turn(on);
+        this.player.textContent = on ? "Stop" : "Play";
+        if (on) frame = requestAnimationFrame(next);
+        else cancelAnimationFrame(frame);
+      };
+
+      const press = () => {
+        this.touched = true;
+        clock.play(!clock.on);
+      };
+      this.player = make("button", { type: "button", class: "figure-play", onclick: press }, "Play");
+      const touch = (event) => {
+        if (this.player.contains(event.target) && [undefined, " ", "Enter"].includes(event.key)) return; // it does it
+        if (!hand.contains(event.target)) return;
+        this.touched = true;
+        clock.play(false);
+      };
+      this.box.addEventListener("pointerdown", touch, true);
+      this.box.addEventListener("keydown", touch, true);
+      if (matchMedia("(prefers-reduced-motion: reduce)").matches) return clock;
+      const seen = new Set(), watcher = new IntersectionObserver((entries) => {
+        for (const { target, isIntersecting } of entries) seen[isIntersecting ? "add" : "delete"](target);
+        if (this.touched || clock.time >= seconds) watcher.disconnect();
+        else clock.play(seen.size === eyes.length);
+      }, { threshold: enough });
+      eyes.forEach((part) => watcher.observe(part));
+      return clock;
+    }
+
+    // Play once, and again at a button: at(t) sets controls for t from 0 to 1, between their steps, too.
+    // A step that it returns is drawn once. Afterwards all is as before.
     plays(seconds, at) {
       const sliders = this.controls.querySelectorAll("input[type=range]"), steps = [...sliders].map(({ step }) => step);
       const live = () => this.side.querySelectorAll("output, [role=status]");
-      let frame = 0, before = null;
-
-      const stop = this.stop = () => {
-        if (!before) return;
-        cancelAnimationFrame(frame);
-        sliders.forEach((slider, i) => { slider.step = steps[i]; });
-        this.playing = false;
-        this.take(before);
-        before = null;
-        live().forEach((part) => part.removeAttribute("aria-live"));
-        this.status.style.height = "";
-        this.box.classList.remove("plays");
-        this.player.textContent = "Play";
-      };
-      const start = () => {
-        this.touched = true;
-        before = new Map(this.kept.map(({ key, get }) => [key, get()]));
-        this.playing = true;
-        sliders.forEach((slider) => { slider.step = "any"; });
-        live().forEach((part) => part.setAttribute("aria-live", "off"));
-        this.status.style.height = `${this.status.offsetHeight}px`; // nothing below it moves
-        this.box.classList.add("plays");
-        this.player.textContent = "Stop";
-        let begun, last;
-        const next = (now) => {
-          begun ??= now;
-          const t = (now - begun) / (1000 * seconds);
-          if (t > 1.15) return stop(); // the end is seen for a while
-          const step = at(Math.min(1, t));
-          if (step === undefined || step !== last) this.redraw();
-          last = step;
-          frame = requestAnimationFrame(next);
-        };
-        frame = requestAnimationFrame(next);
-      };
-
-      this.player = make("button", { type: "button", class: "figure-play", onclick: () => (before ? stop() : start()) }, "Play");
-      const hand = (event) => {
-        if (this.player.contains(event.target) && [undefined, " ", "Enter"].includes(event.key)) return; // it does it
-        if (this.box.contains(event.target)) this.touched = true;
-        stop();
-      };
-      this.box.addEventListener("pointerdown", hand, true);
-      document.addEventListener("keydown", hand, true);
-      if (matchMedia("(prefers-reduced-motion: reduce)").matches) return;
-      const watcher = new IntersectionObserver(([{ isIntersecting }]) => {
-        if (!isIntersecting) return;
-        watcher.disconnect();
-        if (!this.touched) start();
-      }, { threshold: 0.6 });
-      watcher.observe(this.svg);
+      let before, last;
+      const clock = this.clock(1.15 * seconds, (t) => { // the end is seen for a while
+        const step = at(Math.min(1, t / seconds));
+        if (step === undefined || step !== last) this.redraw();
+        last = step;
+      }, (on) => {
+        this.playing = on;
+        this.box.classList.toggle("plays", on);
+        sliders.forEach((slider, i) => { slider.step = on ? "any" : steps[i]; });
+        live().forEach((part) => (on ? part.setAttribute("aria-live", "off") : part.removeAttribute("aria-live")));
+        this.status.style.height = on ? `${this.status.offsetHeight}px` : ""; // nothing below it moves
+        if (on) before = new Map(this.kept.map(({ key, get }) => [key, get()]));
+        else this.take(before);
+        if (this.touched) clock.time = 0;
+        last = undefined;
+      });
+      this.stop = () => clock.play(false);
     }
 
     // ---------------------------------------------------------- the address

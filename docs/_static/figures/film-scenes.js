@@ -60,7 +60,7 @@ window.filmDrawings = (figure, data, softmax) => {
     const step = Math.min(width / 6, 165), y = wide ? 166 : 172, high = wide ? 42 : 38, reach = wide ? 118 : 104;
     const middle = (place) => width / 2 + step * (place - 2.5);
     const curtain = figure.add("g", {}, "", parent);
-    figure.add("rect", { x: middle(asks + 0.5), y: 8, width: step * 3, height: y + 50, rx: 8, class: "shade", opacity: 0.55 }, "", curtain);
+    figure.add("rect", { x: middle(asks + 0.5), y: 8, width: step * 3, height: y + 40, rx: 8, class: "shade", opacity: 0.55 }, "", curtain);
     figure.text(middle(asks + 2), 32, "hidden by the mask", "mid middle", curtain);
     const arcs = words.map(() => line("q", parent));
     const tokens = words.map((word) => token(word, step - (wide ? 34 : 5), high, wide ? "huge" : "large", parent));
@@ -113,7 +113,7 @@ window.filmDrawings = (figure, data, softmax) => {
       const arcs = letters.map(() => line("", g));
       const tokens = letters.map((letter) => token(letter, step * 0.9, high, "letters", g));
       tokens.forEach((one, j) => set(one.g, { transform: `translate(${x(j)} 0)` }));
-      arcs.forEach((one, j) => set(one, { d: path(arc(x(last), x(j), -high / 2, step * 1.9)) }));
+      arcs.forEach((one, j) => set(one, { d: path(arc(x(last), x(j), -high / 2, step * (wide ? 1.7 : 1.9))) }));
       const name = figure.text(0, 0, `head ${h + 1}`, "small strong mid", parent);
       return { g, arcs, tokens, name };
     });
@@ -121,7 +121,7 @@ window.filmDrawings = (figure, data, softmax) => {
     return (t) => {
       const grow = between(t, 0.6, 1.8), part = between(t, 2.3, 3.9);
       rows.forEach(({ g, arcs, tokens, name }, h) => {
-        const cx = width * (h % 2 ? 0.75 : 0.25), cy = wide ? (h < 2 ? 112 : 247) : h < 2 ? 114 : 264;
+        const cx = width / 2 + (h % 2 ? 1 : -1) * Math.min(width / 4, 250), cy = wide ? (h < 2 ? 112 : 247) : h < 2 ? 114 : 264;
         const scale = mix(1, small, part), px = mix(width / 2, cx, part), py = mix(wide ? 190 : 210, cy, part);
         set(g, { transform: `translate(${px.toFixed(1)} ${py.toFixed(1)}) scale(${scale.toFixed(4)})`, style: `--part:${(100 * part).toFixed(1)}%`,
           visibility: h && part <= 0 ? "hidden" : "visible" });
@@ -157,13 +157,13 @@ window.filmDrawings = (figure, data, softmax) => {
       frames.forEach((frame, i) => set(frame, { class: i === at && !ends ? "box v" : "box", opacity: i < at ? 1 : 0.55 }));
       written.forEach((letter, i) => set(letter, { "fill-opacity": i < at ? 1 : 0 }));
       bars.forEach(({ letter, bar, share }, b) => {
-        const long = Math.max(2, length * p[b] * between(u, 0, 0.35)), other = b === pick ? 1 : 1 - 0.65 * picked;
-        set(letter, { "fill-opacity": other, text: letters[b] });
+        const long = Math.max(2, length * p[b] * between(u, 0, 0.35)), other = b === pick ? 1 : 1 - 0.35 * picked;
+        set(letter, { "fill-opacity": b === pick && u > 0.5 && !ends ? 0 : other, text: letters[b] }); // it flies
         set(bar, { width: long.toFixed(1), "fill-opacity": b === pick ? mix(0.55, 1, picked) : 0.55 * other });
         set(share, { x: (left + long + 8).toFixed(1), "fill-opacity": other * between(u, 0, 0.35), text: percent(p[b]) });
       });
       set(flying, { text: chosen, x: mix(left - 14, slot(at), flies).toFixed(1), y: mix(first + pick * row + 5, top + high * 0.17, flies).toFixed(1),
-        "fill-opacity": ends || u < 0.5 || u > 1 ? 0 : 1 });
+        "fill-opacity": ends || u <= 0.5 || u > 1 ? 0 : 1 });
     };
   }
 

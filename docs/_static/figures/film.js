@@ -57,58 +57,38 @@ courseFigure("film", {
 
   // ---------------------------------------------------------- the hand
 
-  let time = calm ? scenes[0].whole : 0, playing = false, touched = calm, whole = calm, last = 0;
+  let whole = calm; // whether a step has led to a scene's picture
+  const clock = figure.clock(total, show, (on) => {
+    if (on && whole) clock.time = scenes[sceneAt(clock.time)].from;
+    if (on) whole = false;
+    label();
+  }, figure.controls, [svg, figure.status], 0.8);
+  if (calm) clock.time = scenes[0].whole;
 
-  function go(t) {
-    time = Math.min(total, Math.max(0, t));
-    show(time);
-  }
+  const label = () => { figure.player.textContent = clock.on ? "Stop" : clock.time < total ? "Play" : "Play again"; };
 
-  function play(on) {
-    playing = on;
-    button.textContent = on ? "Stop" : time >= total ? "Play again" : "Play";
-    last = 0;
-    if (on) requestAnimationFrame(tick);
-  }
-
-  function tick(now) {
-    if (!playing) return;
-    go(time + Math.min(0.1, last ? (now - last) / 1000 : 0)); // a page in the background stands still
-    last = now;
-    if (time >= total) play(false);
-    else requestAnimationFrame(tick);
-  }
-
-  function press() {
-    touched = true;
-    if (!playing && time >= total) go(0);
-    else if (!playing && whole) go(scenes[sceneAt(time)].from); // the scene whose picture was shown
-    whole = false;
-    play(!playing);
+  function seek(t) {
+    figure.touched = true;
+    clock.play(false);
+    clock.go(t);
+    label();
   }
 
   function step(by) { // to the picture of another scene
-    touched = whole = true;
-    play(false);
-    const { from, whole: at } = scenes[Math.min(scenes.length - 1, Math.max(0, sceneAt(time) + by))];
-    go(from + at);
-    play(false); // the button says what it does from here
+    const { from, whole: at } = scenes[Math.min(scenes.length - 1, Math.max(0, sceneAt(clock.time) + by))];
+    whole = true;
+    seek(from + at);
   }
 
   const back = make("button", { type: "button", "aria-label": "Previous scene", onclick: () => step(-1) }, "‹");
-  const button = make("button", { type: "button", class: "film-play", onclick: press }, "Play");
   const on = make("button", { type: "button", "aria-label": "Next scene", onclick: () => step(1) }, "›");
   const slider = make("input", { type: "range", min: 0, max: total, step: 0.05, "aria-label": "Time of the film", oninput: () => {
-    touched = true;
     whole = false;
-    const t = Number(slider.value);
-    play(false);
-    go(t);
-    play(false);
+    seek(Number(slider.value));
   } });
   const marks = scenes.map(({ from }, n) => make("span", { style: `--at:${(from / total).toFixed(4)}` }, String(n + 1)));
   const end = make("a", { class: "film-end", href: "#your-own-model-in-a-link" }, "Train your own");
-  figure.controls.append(back, button, on, make("div", { class: "film-time" }, slider, make("div", { "aria-hidden": "true" }, ...marks)), end);
+  figure.controls.append(back, figure.player, on, make("div", { class: "film-time" }, slider, make("div", { "aria-hidden": "true" }, ...marks)), end);
   box.addEventListener("keydown", (event) => {
     const by = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
     if (!by || event.altKey || event.ctrlKey || event.metaKey) return;
@@ -116,23 +96,12 @@ courseFigure("film", {
     step(by);
   });
 
-  // It begins once the drawing and its sentence are in view, and waits while they aren't, until the
-  // reader has touched it.
-  if (!touched) {
-    const seen = new Set(), eye = new IntersectionObserver((entries) => {
-      for (const { target, isIntersecting } of entries) isIntersecting ? seen.add(target) : seen.delete(target);
-      if (touched || time >= total) eye.disconnect();
-      else if ((seen.size === 2) !== playing) play(!playing);
-    }, { threshold: 0.8 });
-    eye.observe(svg);
-    eye.observe(figure.status);
-  }
   new ResizeObserver(() => {
     build();
-    show(time);
+    show(clock.time);
   }).observe(svg);
   svg.setAttribute("role", "img");
-  box.film = { total, scenes, show: (t) => { touched = true; go(t); play(false); } }; // for tools/film.py
+  box.film = { total, scenes, show: seek }; // for tools/film.py
   build();
-  return () => show(time);
+  return () => show(clock.time);
 });
