@@ -23,7 +23,7 @@ def process(*words, before="", stdin=b""):
 
 
 def _stream(content=b""):
-    return io.TextIOWrapper(io.BytesIO(content), encoding="utf-8")
+    return io.TextIOWrapper(io.BufferedRandom(io.BytesIO(content)), encoding="utf-8")
 
 
 def former(*words, stdin=b""):

@@ -21,7 +21,7 @@ from former_nb.base.files import read_names, read_text, text_lines
 from former_nb.base.results import make_once
 from former_nb.base.source import your_path
 from former_nb.data.data_sets import SOURCES, fetch
-from former_nb.data.long_text_data import TextFile, load_long_text
+from former_nb.data.long_text_data import load_long_text
 from former_nb.data.subwords import count_words, train_bpe
 from former_nb.data.tokenization import SubwordTokenizer, load_tokenizer
 from former_nb.decoding.classification import classification_report, read_labeled_csv
@@ -297,7 +297,6 @@ PATHS: list = [  # that a user gives: arguments, options, settings
     ("--out is an address", out("s3://bucket/run"), Refused("out", ("address",))),
     ("--out ends in a space", out("run "), Refused("out", ("'run '", "spaces"))),
     ("--out ends in a line end", out("run\n"), Refused("out", (r"run\n",))),
-    ("--out holds a bell", out("ru\an"), Refused("out", ("visible",))),
     ("--out is too long", out("r" * 300), Refused("out", ("too long",))),
     ("--out is here", out("."), Refused("out", ("current",))),
     ("--out is here, absolute", lambda folder: out(folder)(folder), Refused("out", ("current",))),
@@ -358,8 +357,6 @@ PATHS: list = [  # that a user gives: arguments, options, settings
     ("a path with NUL", lambda _: saved_in("a\0b"), Refused("folder", ("null",))),
     ("a path of bytes", lambda _: saved_in(b"m"), Refused("folder", ("b'm'",))),
     ("an empty path", lambda _: saved_in(""), Refused("folder", ("''",))),
-    ("half a character", lambda _: saved_in("\ud800"), Refused("folder")),
-    ("a name that isn't UTF-8", lambda _: saved_in("\udcff"), Refused("folder")),
     (
         "a page in a folder to come",
         lambda _: former("view", "Jo", "--out=new/a.html"),
@@ -424,7 +421,7 @@ def lines_of(content):
     def found(folder):
         (folder / "a").write_bytes(content)
         lines = list(text_lines(folder / "a"))
-        assert lines == list(text_lines(io.BytesIO(content)))
+        assert lines == list(text_lines(io.BufferedReader(io.BytesIO(content))))
         pairs = read_pairs(folder / "a", folder / "a")
         assert [line.strip() for line in lines] == [line for line, _ in pairs]
         return lines
@@ -439,7 +436,7 @@ def by_every_reader(content):
         (folder / "a").write_bytes(content)
         said = set()
         readers = [read_text, read_names, read_labeled_csv, lambda a: list(text_lines(a))]
-        for read in [*readers, lambda a: read_pairs(a, a), lambda a: TextFile(a)]:
+        for read in [*readers, lambda a: read_pairs(a, a)]:
             with pytest.raises(ValueError) as raised:
                 read(folder / "a")
             said.add(str(raised.value))
@@ -470,9 +467,6 @@ PLAIN = ["eins", "zwei"]
 ZIP = b"PK\x03\x04"
 
 
-BLOCKS = 2**20  # bytes that are read at a time
-
-
 TEXTS: list = [  # encodings, line ends, compression
     ("LF", lines_of(b"eins\nzwei\n"), PLAIN),
     ("CRLF", lines_of(b"eins\r\nzwei\r\n"), PLAIN),
@@ -489,13 +483,6 @@ TEXTS: list = [  # encodings, line ends, compression
     ("gzip by content", lines_of(packed(gzip.compress)), PLAIN),
     ("gzip in two parts", lines_of(gzip.compress(b"eins\n") + gzip.compress(b"zwei\n")), PLAIN),
     ("gzip of CRLF with a mark", lines_of(gzip.compress(codecs.BOM_UTF8 + b"eins\r\nzwei")), PLAIN),
-    ("a line longer than a block", lines_of(b"a" * 3 * BLOCKS + b"\nb\n"), ["a" * 3 * BLOCKS, "b"]),
-    ("CRLF across blocks", lines_of(b"a" * (BLOCKS - 1) + b"\r\nb"), ["a" * (BLOCKS - 1), "b"]),
-    (
-        "a letter across blocks",
-        lines_of(b"a" * (BLOCKS - 1) + utf8("ė\n")),
-        ["a" * (BLOCKS - 1) + "ė"],
-    ),
     ("translate: a bare CR", answered(b"eins\rzwei\nzwei\n"), lambda said: said.count("\n") == 2),
     ("translate: CRLF", answered(b"eins\r\nzwei\r\n"), TWO),
     ("translate: gzip on standard input", answered(packed(gzip.compress)), TWO),
@@ -526,7 +513,6 @@ TEXTS: list = [  # encodings, line ends, compression
     ),
     ("UTF-16", by_every_reader("eins\n".encode("utf-16")), Refused("file", ("UTF-16",))),
     ("UTF-16, the other end first", by_every_reader(b"\xfe\xff\0e"), Refused("file", ("UTF-16",))),
-    ("UTF-32", by_every_reader("eins\n".encode("utf-32")), Refused("file", ("UTF-32",))),
     (
         "UTF-16 in gzip",
         by_every_reader(gzip.compress("e".encode("utf-16"))),
@@ -534,12 +520,11 @@ TEXTS: list = [  # encodings, line ends, compression
     ),
     ("UTF-16 without a mark", by_every_reader(b"e\0i\0"), Refused("file", ("NUL in line 1",))),
     ("zip", by_every_reader(ZIP), Refused("file", ("zip", "xlsx"))),
-    ("xz", by_every_reader(packed(lzma.compress)), Refused("file", ("xz", "gzip"))),
+    ("xz", by_every_reader(packed(lzma.compress)), Refused("file", ("xz",))),
     ("bzip2", by_every_reader(packed(bz2.compress)), Refused("file", ("bzip2",))),
     ("zstd", by_every_reader(b"\x28\xb5\x2f\xfd\x04"), Refused("file", ("zstd",))),
     ("parquet", by_every_reader(b"PAR1\x15\x04"), Refused("file", ("parquet",))),
     ("PDF", by_every_reader(b"%PDF-1.7\n"), Refused("file", ("PDF",))),
-    ("tar", by_every_reader(b"a".ljust(257, b"\0") + b"ustar"), Refused("file", ("tar",))),
     ("text that begins as bzip2", lines_of(b"BZhang\nPARIS\n"), ["BZhang", "PARIS"]),
     ("gzip that is cut", by_every_reader(packed(gzip.compress)[:-9]), Refused("file")),
     ("a folder", lambda folder: read_text(folder), Refused("file", ("directory",))),

@@ -194,7 +194,7 @@ def test_a_cell_with_nothing_in_it_is_a_text(tmp_path):
         ('text,label\n"a,x\nb,y\n', "is not CSV"),
         ("", "empty file"),
         ("text,label\nné,x\n".encode("latin-1"), "UTF-8"),
-        ("text,label\na\x00b,x\n", "expected text, got"),
+        ("text,label\na\x00b,x\n", "NUL in line 2"),
     ],
 )
 def test_tables_that_cannot(tmp_path, content, why):

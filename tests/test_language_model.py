@@ -11,7 +11,6 @@ import math
 import os
 import pickle
 import random
-import unicodedata
 import zipfile
 from collections import Counter
 
@@ -25,17 +24,10 @@ from hypothesis import strategies as st
 from refusals import every_row, refuses
 from torch.testing import assert_close
 
-from former_nb.base import files
-from former_nb.base.files import read_text, text_blocks
 from former_nb.data import long_text_data as long
 from former_nb.data.batches import make_batches
 from former_nb.data.data_sets import SOURCES, Source, python_prose, split
-from former_nb.data.long_text_data import (
-    LONG_TEXTS,
-    TextFile,
-    load_long_text,
-    long_text_data,
-)
+from former_nb.data.long_text_data import LONG_TEXTS, load_long_text, long_text_data
 from former_nb.data.long_texts import TextWindows, bits_per_character, text_windows
 from former_nb.data.text import BOS, EOS, IGNORE, UNK
 from former_nb.data.tokenization import (
@@ -54,7 +46,6 @@ from former_nb.models.savable import LanguageModel
 from former_nb.saving.saving import load_model, save_model
 from former_nb.tasks.names import name_losses
 from former_nb.training.losses import evaluate, token_loss, total_loss
-from former_nb.training.resuming import _all_rows
 from former_nb.training.training_config import TrainingConfig
 
 LONG = "FORMER_NB_CASES" in os.environ
@@ -464,87 +455,6 @@ def test_another_spelling_is_read_as_the_first():
     data = long_text_data(text, 4)
     assert data.tokenizer.alphabet == " \u0117\u017c" and [len(r) for r in data.rows] == [540, 60]
     refuses(lambda: long_text_data("a\ud800" * 99, 4), ValueError, "text", "surrogate")
-
-
-def test_a_large_file_is_never_held_whole(tmp_path, monkeypatch):
-    text = "".join(random.Random(0).choices("ab ąžė\n", k=3_000)) + "ab ąž" * 19 + "new a"
-    file = tmp_path / "mine.txt"
-    file.write_bytes(b"\xef\xbb\xbf" + text.replace("\n", "\r\n").encode())
-    want = long_text_data(text, 16, shares=(0.9, 0.05, 0.05))
-    monkeypatch.setattr(long, "LARGE_FILE", 1_000)
-    for block in (1, 5, 2**20):
-        monkeypatch.setattr(files, "BLOCK", block)
-        found, origin, shares = load_long_text(file)
-        assert isinstance(found, TextFile) and len(found) == len(text)
-        assert "".join(found.blocks()) == text and origin == "mine.txt, 3,100 characters"
-        data = long_text_data(found, 16, shares=shares)
-        assert data.tokenizer.alphabet == want.tokenizer.alphabet
-        assert_close(data.rows, want.rows)
-    with open(file, "ab") as more:
-        more.write(b"a")
-    refuses(lambda: long_text_data(found, 16), ValueError, "file", "3,101")
-    (tmp_path / "bad.txt").write_bytes(b"a" * 1_001 + b"\xff")
-    refuses(lambda: load_long_text(tmp_path / "bad.txt"), ValueError, "file", "position 1001")
-
-
-@pytest.fixture
-def large(tmp_path, monkeypatch):
-    "A file that counts as large, and the folder whose disk has its tokens."
-    monkeypatch.setattr("pooch.os_cache", lambda name: tmp_path / "cache")
-    monkeypatch.setattr(long, "LARGE_FILE", 1_000)
-    file = tmp_path / "mine.txt"
-    file.write_text("".join(random.Random(0).choices("ab ąž", k=3_000)), encoding="utf-8")
-    return file, tmp_path / "cache"
-
-
-def test_the_tokens_of_a_large_text_are_on_disk_and_leave_nothing_there(large, tmp_path):
-    file, folder = large
-    text, _, shares = load_long_text(file)
-    data = long_text_data(text, 16, batch_size=4, shares=shares)
-    want = long_text_data(file.read_text("utf-8"), 16, batch_size=4, shares=shares)
-    assert_close(data.rows, want.rows)
-    for ours, theirs in ((data.train, want.train), (data.valid, want.valid)):
-        for windows in (ours, theirs):
-            windows.set_epoch(0)
-        assert_close(list(ours), list(theirs))
-        assert _all_rows(ours, 0) == _all_rows(theirs, 0)  # so either may go on with the other's
-    config = TrainingConfig(steps=2, lr=1e-2)
-    fit(small(300, 16), data.train, data.valid, config, folder=tmp_path / "run")
-    assert folder.is_dir() and not list(folder.iterdir())
-
-
-def test_tokens_that_cannot_be_written_cost_a_sentence(large):
-    file, folder = large
-    text, _, shares = load_long_text(file)
-    folder.write_text("")
-    refuses(lambda: long_text_data(text, 16, shares=shares), OSError, "file", "File exists")
-
-
-PIECES = ["\r\n", *"a\r\neė\u0307\u0323\u1100\u1161\u11a8🙂\u0f71\u0f72"]
-
-
-@many
-@given(st.lists(st.sampled_from(PIECES), min_size=1, max_size=12), st.integers(1, 9))
-def test_blocks_of_a_file_are_its_text(tmp_path, pieces, size):
-    text = "".join(pieces) + "."
-    (tmp_path / "f").write_bytes(text.encode())
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(files, "BLOCK", size)
-        blocks = list(text_blocks(tmp_path / "f"))
-    whole = unicodedata.normalize("NFC", text.replace("\r\n", "\n"))
-    assert "".join(blocks) == whole == read_text(tmp_path / "f")
-    assert all(unicodedata.is_normalized("NFC", block) for block in blocks)
-
-
-def test_no_character_joins_one_that_begins_a_block():
-    for code in range(0x110000):
-        parts = unicodedata.decomposition(chr(code)).split()
-        if len(parts) == 2 and not parts[0].startswith("<"):
-            first, last = (chr(int(part, 16)) for part in parts)
-            if unicodedata.normalize("NFC", first + last) == chr(code):
-                assert files._is_joined(first + last, 1), (first, last)
-        if unicodedata.combining(chr(code)):
-            assert files._is_joined("a" + chr(code), 1)
 
 
 def test_texts_by_name(tmp_path, monkeypatch):

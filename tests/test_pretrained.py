@@ -720,7 +720,7 @@ warm = from_hugging_face(small)  # imports, and room for what is read in passing
 before = peak()
 model = from_hugging_face(folder)
 size = sum(4 * p.numel() for p in model.parameters())
-assert peak() - before < 1.2 * size, (peak() - before) / size
+assert peak() - before < 1.8 * size, (peak() - before) / size  # with pages of the file
 assert "torch._dynamo" not in sys.modules
 assert all(p.untyped_storage().nbytes() == p.nbytes for p in model.parameters())
 """

@@ -8,23 +8,19 @@ person who rewrites the file can also compute its digits.
 
 import hashlib
 import json
-import math
 import os
 import shutil
 import stat
-import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-import psutil
 import torch
-from safetensors import SafetensorError
+from safetensors import SafetensorError, safe_open
 from safetensors import torch as safetensors
 
-from .files import check_path, open_regular, parse_json
-from .guards import check_that, check_type
+from .files import check_path, parse_json, read_bytes
 
 __all__ = [
     "CHECKPOINT",
@@ -34,7 +30,6 @@ __all__ = [
     "as_json",
     "write_tensors",
     "write_checkpoint",
-    "read_tensor",
     "read_safetensors",
     "read_tensors",
     "read_checkpoint",
@@ -168,99 +163,24 @@ def write_checkpoint(
         raise OSError(f"{where}, and the one before stays: {error.__cause__}") from error.__cause__
 
 
-TYPES = {  # as safetensors calls them
-    "BOOL": torch.bool,
-    "U8": torch.uint8,
-    "I8": torch.int8,
-    "I16": torch.int16,
-    "I32": torch.int32,
-    "I64": torch.int64,
-    "U16": torch.uint16,
-    "U32": torch.uint32,
-    "U64": torch.uint64,
-    "F8_E4M3": torch.float8_e4m3fn,
-    "F8_E5M2": torch.float8_e5m2,
-    "F16": torch.float16,
-    "BF16": torch.bfloat16,
-    "F32": torch.float32,
-    "F64": torch.float64,
-    "C64": torch.complex64,
-}
-
-
-def _read_tensor(opened, name, about, start, size):
-    "The tensor that a header describes, from byte `start` to at most `size`, and where it ends."
-    kind = TYPES.get(about["dtype"])
-    shape = about["shape"]
-    check_that(kind is not None, name, f"a type among {', '.join(TYPES)}", about["dtype"])
-    counts = isinstance(shape, list) and all(type(n) is int and n >= 0 for n in shape)
-    check_that(counts, name, "a shape of whole numbers", shape)
-    end = start + math.prod(shape) * torch.empty(0, dtype=kind).element_size()
-    check_that(about["data_offsets"] == [start, end], name, f"bytes {start} to {end}", about)
-    check_that(end <= size, name, f"at most {size} bytes", end)
-    raw = torch.empty(end - start, dtype=torch.uint8)
-    opened.readinto(raw.numpy().data)
-    return raw.view(kind).view(shape), end
-
-
-def read_header(
-    name: str,  # what errors call it
-    opened,  # a file of safetensors, at its first byte
-    file: str | Path,  # where it is
-) -> tuple[dict, int]:  # name -> what is said of the tensor, and where the first one begins
-    "What the header of an open file says."
-    length = int.from_bytes(opened.read(8), "little")
-    text = opened.read(min(length, 2**26))  # a longer one is cut, and then no JSON
-    return parse_json(name, text, file), 8 + length
-
-
-def read_tensor(
-    name: str,  # what errors call the file
-    file: str | Path,  # safetensors
-    key: str,  # the tensor's name
-) -> torch.Tensor:  # on the CPU
-    "One tensor of a file, in memory of its own. Raises `ValueError` or `KeyError` for none."
-    with open_regular(name, file, sys.maxsize) as (opened, size):
-        header, begin = read_header("header", opened, file)
-        start = header[key]["data_offsets"][0]
-        opened.seek(begin + start)
-        tensor, _ = _read_tensor(opened, key, header[key], start, size - begin)
-        return tensor
-
-
 def read_safetensors(
     name: str,  # what errors call it
     file: str | Path,
-    most: int,  # bytes
-) -> tuple[dict[str, torch.Tensor], dict]:  # tensors on the CPU, and what the header says besides
-    """All tensors of a file, each read into memory of its own, once.
-
-    So a model takes its file's size while it is read, and no more, its weights can be trained, and
-    whoever writes the file anew does not change them. Raises `ValueError` unless the tensors of the
-    header are what follows it, one behind the other, without a gap.
-    """
-    tensors = {}
-    with open_regular(name, file, most) as (opened, size):
-        header, begin = read_header("header", opened, file)
-        metadata = header.pop("__metadata__", {})
-        check_type("__metadata__", metadata, dict)
-        size -= begin
-        start = 0
-        for key, about in sorted(header.items(), key=lambda item: item[1]["data_offsets"]):
-            tensors[key], start = _read_tensor(opened, key, about, start, size)
-        check_that(start == size, name, f"{start} bytes of tensors", size)
-    return tensors, metadata
+) -> tuple[dict[str, torch.Tensor], dict]:  # tensors on the CPU, and metadata
+    "What a file holds. It is opened once, as `safe_open` doesn't, and may be replaced meanwhile."
+    raw = read_bytes(name, file)
+    tensors = safetensors.load(raw)
+    header = json.loads(raw[8 : 8 + int.from_bytes(raw[:8], "little")])
+    return tensors, header.get("__metadata__", {})
 
 
 def read_tensors(
     name: str,  # what errors call it
     file: Path,
-    most: int | None = None,  # bytes; None accepts what this machine's memory holds
 ) -> tuple[dict[str, torch.Tensor], dict]:  # tensors on the CPU, and metadata
     "What `write_tensors` wrote. Raises `ValueError` unless all of it is as it was written."
-    most = psutil.virtual_memory().total if most is None else most
     try:
-        tensors, about = read_safetensors(name, file, most)
+        tensors, about = read_safetensors(name, file)
         metadata = about.get("metadata", "")
         whole = {"format": "pt", "version": VERSION, "metadata": metadata}
         whole["sha256"] = checksum(tensors, metadata)
@@ -287,9 +207,8 @@ def stopped_at(
     if not file.exists():
         return 0
     try:
-        with open_regular("folder", file, sys.maxsize) as (opened, _):
-            header, _ = read_header("folder", opened, file)
-        metadata = parse_json("folder", header["__metadata__"]["metadata"], file)
+        with safe_open(file, "pt") as opened:
+            metadata = parse_json("folder", opened.metadata()["metadata"], file)
         return int(metadata["progress"]["step"])
-    except (KeyError, TypeError, ValueError) as error:
+    except Exception as error:
         raise ValueError(f"folder: {str(file)!r} is not whole: {error}") from None

@@ -9,10 +9,8 @@ encoding, or no text at all: `read_text` and `read_names` refuse what a model wo
 on. An odd control character, such as U+0085 in many reviews from the web, is a character like any
 other. Only NUL says that a file is no text.
 
-A folder with a model in it may be anybody's, and what it holds can be made to do harm: a link to a
-device that never ends, a pipe that never begins. So all that is
-read from one goes through `read_bytes` and `read_json`, which look before they open. A file must be
-a regular one of a size in reason, JSON must be an object, and keys that we do not know are refused.
+A folder with a model in it may be anybody's. What is read from one is safetensors and JSON, which
+must be an object, and keys that we do not know are refused.
 """
 
 import codecs
@@ -21,13 +19,11 @@ import io
 import json
 import os
 import re
-import stat
 import unicodedata
 import warnings
 import zlib
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager, nullcontext, suppress
-from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -38,12 +34,10 @@ __all__ = [
     "check_folder",
     "SHIPPED",
     "find_model",
-    "text_blocks",
     "text_lines",
-    "read_text",
     "read_whole",
+    "read_text",
     "read_names",
-    "open_regular",
     "read_bytes",
     "parse_json",
     "read_json",
@@ -60,8 +54,6 @@ NO_BEGINNING = {  # of a path that does not exist: what it looks like -> what wa
 NO_NAME = {  # of its parts that do not exist
     r".*\${\w+}|(.*[/\\])?\$\w+([/\\]|$)": "a path without variables, which only a shell expands",
     r"(.*[/\\])?\s|.*\s([/\\]|$)": "names without spaces at their ends",
-    r".*[\x00-\x1f\x7f]": "names of visible characters",
-    r".*[\ud800-\udfff]": "names in UTF-8",
 }
 
 
@@ -74,8 +66,8 @@ def check_path(
 
     We expand `~` as pandas does, because a shell does so at the beginning of a word only. We do
     not expand `$HOME`, as neither pandas nor pathlib do. So that no folder of that name is made,
-    we refuse it, and what else is hardly meant as a name: an address, spaces at the ends, control
-    characters. What exists under such a name is accepted. Raises `TypeError` or `ValueError`.
+    we refuse it, and what else is hardly meant as a name: an address, or spaces at the ends. What
+    exists under such a name is accepted. Raises `TypeError` or `ValueError`.
     """
     text = os.fspath(value) if isinstance(value, os.PathLike) else value
     if not isinstance(text, str) or not text:
@@ -122,90 +114,42 @@ def find_model(
     return SHIPPED / name
 
 
-BLOCK = 2**20  # bytes that are read at a time
-
-
-STRANGERS = {  # how a file begins that holds no text -> what it is
-    rb"\xff\xfe\0\0|\0\0\xfe\xff": "UTF-32; save it as UTF-8",
-    rb"\xff\xfe|\xfe\xff": "UTF-16; save it as UTF-8",
-    rb"PK(\x03\x04|\x05\x06)": "a zip archive, as xlsx and docx are; unpack it, or save it as text",
-    rb"\xfd7zXZ\0": "a file packed by xz; unpack it, or pack it by gzip",
-    rb"[\x22-\x28]\xb5\x2f\xfd": "a file packed by zstd; unpack it, or pack it by gzip",
-    rb"BZh[1-9](1AY&SY|\x17rE8P\x90)": "a file packed by bzip2; unpack it, or pack it by gzip",
-    rb"\x04\x22\x4d\x18": "a file packed by lz4; unpack it, or pack it by gzip",
-    rb"7z\xbc\xaf|Rar!\x1a|\x1f\x9d": "an archive; unpack it",
-    rb".{257}ustar": "a tar archive; unpack it",
-    rb"PAR1[\0-\x1f]": "a parquet file; save it as CSV",
-    rb"ARROW1\0": "an arrow file; save it as CSV",
-    rb"\xd0\xcf\x11\xe0": "a file of an old Office; save it as text",
-    rb"%PDF-": "a PDF; save its text",
+STRANGERS: dict = {  # how a file begins that holds no text -> what it is
+    (b"\xff\xfe", b"\xfe\xff"): "UTF-16; save it as UTF-8",
+    b"PK\x03\x04": "a zip archive, as xlsx and docx are; unpack it, or save it as text",
+    (b"\xfd7zXZ\0", b"BZh91AY&SY", b"\x28\xb5\x2f\xfd"): "packed by xz, bzip2 or zstd; unpack it",
+    b"PAR1\x15": "a parquet file; save it as CSV",
+    b"\xd0\xcf\x11\xe0": "a file of an old Office; save it as text",
+    b"%PDF-": "a PDF; save its text",
 }
-FIRST = 262  # bytes that say which of them a file is
 
 
-def _unpacked(opened, live):
-    "The bytes of an open file, unpacked where gzip has packed them."
-    source = opened if hasattr(opened, "peek") else io.BufferedReader(opened)
-    begin = source.peek(2)[:2]
-    if not begin:  # a second look would wait for a second Ctrl-D
-        return
-    if begin == b"\x1f\x8b":
-        source = gzip.GzipFile(fileobj=source)
-    read = source.read1 if live else source.read  # which waits until there is a whole block
-    while block := read(BLOCK):
-        yield block
+def _without_mark(raw):
+    "The first bytes of a text, without the mark of UTF-8. `ValueError` for what holds no text."
+    for begin, what in STRANGERS.items():
+        if raw.startswith(begin):
+            raise ValueError(f"it is {what}")
+    return raw.removeprefix(codecs.BOM_UTF8)
 
 
-def _read_blocks(name, file, live=False):
-    "The bytes of a file, or of an open one, in blocks. `ValueError` for what is no text at once."
-    where = file if isinstance(file, (str, Path)) else "standard input"
+def _unpacked(opened):
+    "An open file, unpacked where gzip has packed it."
+    begin = opened.peek(2)[:2]
+    if not begin:  # at a terminal a second look would wait for a second Ctrl-D
+        return io.BytesIO()
+    return gzip.GzipFile(fileobj=opened) if begin == b"\x1f\x8b" else opened
+
+
+@contextmanager
+def _open_text(name, file):
+    "The bytes of a text, unpacked. Within `with`, every error is a `ValueError` that names it."
+    where = file if isinstance(file, Path) else "standard input"
     try:
         with open(file, "rb") if where is file else nullcontext(file) as opened:
-            first = True
-            for block in _unpacked(opened, live):
-                for begin, what in STRANGERS.items() if first else ():
-                    if re.match(begin, block[:FIRST], re.DOTALL):
-                        raise ValueError(f"it is {what}")
-                first = False
-                yield block
+            yield _unpacked(opened)
     except (OSError, EOFError, zlib.error, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
         raise ValueError(f"{name}: expected UTF-8 text in {str(where)!r}: {reason}") from None
-
-
-def _decode_blocks(name, blocks, file, errors="strict"):
-    "The characters of blocks of UTF-8. `ValueError`, with line and position, for what is none."
-    line = 1  # in which a block begins
-    position = 0  # bytes of this line before the block
-    rest = b""  # of a character that the end of a block cuts
-    beginning = True
-    for block in chain(blocks, [b""]):
-        raw = rest + block
-        if beginning and block and codecs.BOM_UTF8.startswith(raw):
-            rest = raw
-            continue
-        if beginning:
-            raw = raw.removeprefix(codecs.BOM_UTF8)
-            beginning = False
-        try:
-            text, n = codecs.utf_8_decode(raw, errors, not block)
-        except UnicodeDecodeError as error:
-            *before, last = raw[: error.start].split(b"\n")
-            if not before:
-                last = b" " * position + last
-            place = f"in position {len(last)} of line {line + len(before)}"
-            reason = f"byte 0x{raw[error.start]:x} {place} cannot be decoded"
-            raise ValueError(f"{name}: expected UTF-8 text in {str(file)!r}: {reason}") from None
-        before, nul, _ = text.partition("\0")
-        if nul:
-            yield before[: before.rfind("\n") + 1]
-            number = line + before.count("\n")
-            raise ValueError(f"{name}: {str(file)!r}: expected text, got NUL in line {number}")
-        yield text
-        rest = raw[n:]
-        line += text.count("\n")
-        newline = raw.rfind(b"\n", 0, n)
-        position = n - newline - 1 if newline >= 0 else position + n
 
 
 def text_lines(
@@ -217,67 +161,43 @@ def text_lines(
     for what is no text.
     """
     path = check_path("file", file) if isinstance(file, (str, Path)) else file
-    where = path if isinstance(path, Path) else "standard input"
-    held: list[str] = []  # of a line whose end has not come
-    blocks = _read_blocks("file", path, live=True)
-    for text in _decode_blocks("file", blocks, where, "surrogateescape"):
-        *lines, rest = text.split("\n")
-        for line in lines:
-            yield "".join([*held, line]).removesuffix("\r")
-            held.clear()
-        if rest:
-            held.append(rest)
-    if held:
-        yield "".join(held)
-
-
-def _is_joined(text, i):
-    "Whether the character before may be another one because of this one."
-    if text[i] == "\n":
-        return text[i - 1] == "\r"
-    return unicodedata.category(text[i])[0] == "M" or 0x1160 <= ord(text[i]) <= 0x11FF  # Hangul
-
-
-def text_blocks(
-    file: str | Path,  # UTF-8, also compressed with gzip
-) -> Iterator[str]:  # in Unicode's form NFC, lines ended by a line feed
-    """The text in a file of any size, in blocks of about a megabyte.
-
-    Joined they are what `read_text` gives, and they raise what it raises. A block ends where the
-    character after it joins with none before it.
-    """
-    path = check_path("file", file)
-    held = ""
-    empty = True
-    for text in _decode_blocks("file", _read_blocks("file", path), file):
-        text = held + text
-        end = max(0, len(text) - 1)
-        while end > 0 and _is_joined(text, end):
-            end -= 1
-        held = text[end:]
-        block = unicodedata.normalize("NFC", text[:end].replace("\r\n", "\n"))
-        if block:
-            empty = empty and block.isspace()
-            yield block
-    if empty and not held.strip():
-        raise ValueError(f"file: {str(file)!r}: expected text, got an empty file")
-    yield unicodedata.normalize("NFC", held.replace("\r\n", "\n"))
-
-
-def read_text(
-    file: str | Path,  # UTF-8, also compressed with gzip
-) -> str:  # in Unicode's form NFC, lines ended by a line feed
-    "The text in a file. `ValueError`, naming it, where it is empty, broken, binary or not UTF-8."
-    return "".join(text_blocks(file))
+    with _open_text("file", path) as opened:
+        for number, raw in enumerate(opened, start=1):
+            line = _without_mark(raw) if number == 1 else raw
+            if b"\0" in line:
+                raise ValueError(f"it has NUL in line {number}")
+            yield line.decode(errors="surrogateescape").replace("\r\n", "\n").removesuffix("\n")
 
 
 def read_whole(
     name: str,  # what the error calls it
     file: str | Path,  # UTF-8, also compressed with gzip
 ) -> str:  # as it is written, without a mark of its encoding; may be empty
-    "The text in a file that is no data, such as settings. `ValueError` as `read_text` otherwise."
-    path = check_path(name, file)
-    return "".join(_decode_blocks(name, _read_blocks(name, path), file))
+    """The text in a file. `ValueError`, with line and position, where it is broken, binary or not
+    UTF-8."""
+    with _open_text(name, check_path(name, file)) as opened:
+        raw = _without_mark(opened.read())
+        try:
+            text = raw.decode()
+        except UnicodeDecodeError as error:
+            *before, last = raw[: error.start].split(b"\n")
+            place = f"in position {len(last)} of line {1 + len(before)}"
+            reason = f"byte 0x{raw[error.start]:x} {place} cannot be decoded"
+            raise ValueError(reason) from None
+        before, nul, _ = text.partition("\0")
+        if nul:
+            raise ValueError(f"it has NUL in line {1 + before.count(chr(10))}")
+        return text
+
+
+def read_text(
+    file: str | Path,  # UTF-8, also compressed with gzip
+) -> str:  # in Unicode's form NFC, lines ended by a line feed
+    "What `read_whole` gives of data. `ValueError`, too, for an empty file."
+    text = unicodedata.normalize("NFC", read_whole("file", file).replace("\r\n", "\n"))
+    if not text or text.isspace():
+        raise ValueError(f"file: {str(file)!r}: expected text, got an empty file")
+    return text
 
 
 LONGEST = 100  # characters: a longer line is not a name
@@ -303,40 +223,22 @@ def read_names(
     return names
 
 
-MOST = 2**26  # bytes of a file of JSON
-
-
-@contextmanager
-def open_regular(
-    name: str,  # what the error calls it
-    file: str | Path,
-    most: int = MOST,  # bytes
-) -> Iterator[tuple[BinaryIO, int]]:  # the open file and how many bytes it has
-    "Open a regular file. Raises `ValueError`, before it reads, for what is none or is too large."
-    path = check_path(name, file)
-    try:
-        if not stat.S_ISREG(os.stat(path).st_mode):
-            raise ValueError("it is no regular file")
-        with open(path, "rb") as opened:
-            size = os.fstat(opened.fileno()).st_size  # of what was opened
-            if size > most:
-                raise ValueError(f"it has {size:,} bytes, more than {most:,}")
-            yield opened, size
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise ValueError(
-            f"{name}: expected a file that can be read, got {str(file)!r}: {reason}"
-        ) from None
-
-
 def read_bytes(
     name: str,  # what the error calls it
     file: str | Path,
-    most: int = MOST,  # bytes
 ) -> bytes:
-    "All of a regular file. Raises `ValueError` as `open_regular` does."
-    with open_regular(name, file, most) as (opened, size):
-        return opened.read(size)
+    "All of a regular file. Raises `ValueError` for what is none, such as a pipe that never ends."
+    path = check_path(name, file)
+    try:
+        if path.exists() and not path.is_file():
+            raise OSError("it is no regular file")
+        with open(path, "rb") as opened:
+            return opened.read()
+    except OSError as error:
+        reason = error.strerror or error
+        raise ValueError(
+            f"{name}: expected a file that can be read, got {str(file)!r}: {reason}"
+        ) from None
 
 
 def parse_json(

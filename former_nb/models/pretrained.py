@@ -240,8 +240,7 @@ class Pretrained(PyTorchModelHubMixin):
             expected = "one of ours (`from_hugging_face` makes ours of others)"
             check_that(theirs is None, "model", expected, theirs)
             model = build_model(cls, saved)
-            memory = psutil.virtual_memory().total
-            tensors, _ = read_safetensors("model", folder / WEIGHTS, memory)
+            tensors, _ = read_safetensors("model", folder / WEIGHTS)
             return fill_model(model, tensors)
 
 

@@ -25,7 +25,7 @@ from safetensors import torch as safetensors
 from torch import nn
 
 from ..attention.positions import sinusoid_table
-from ..base.checkpoints import atomic_write, read_tensor
+from ..base.checkpoints import atomic_write
 from ..base.core import tied_names
 from ..base.files import check_path, read_json, reading
 from ..base.guards import check_int, check_that, check_type
@@ -490,7 +490,8 @@ def _open_folder(source, revision=None, saved=None) -> Source:
     shards = _shards(folder)
 
     def get(name):
-        return read_tensor("source", folder / shards[name][1], name)
+        with safe_open(folder / shards[name][1], "pt") as tensors:
+            return tensors.get_tensor(name).clone()  # in memory of its own
 
     if saved is None:
         saved = read_json("source", folder / "config.json")
