@@ -267,11 +267,6 @@ PATHS: list = [  # that a user gives: arguments, options, settings
         Said(("one",)),
     ),
     (
-        "bleu --ref=~/a",
-        home_file("a", "b\n", lambda _: former("bleu", "--ref=~/a", "--hyp=~/a")),
-        Said(("100",)),
-    ),
-    (
         "view --out=~/a",
         at_home(lambda home: former("view", "Jo", "--out=~/a.html")),
         Said(("home",)),
@@ -328,11 +323,6 @@ PATHS: list = [  # that a user gives: arguments, options, settings
         "a new task where a link leads nowhere",
         lambda folder: (folder / "a.py").symlink_to("no/b") or former("new", "a"),
         Refused("name", ("a.py is there",)),
-    ),
-    (
-        "a task beside a model that ships",
-        lambda _: former("evaluate", "--task=no.py"),
-        Refused("task", ("'names'", "'no.py'")),
     ),
     (
         "a place among the settings",
@@ -515,15 +505,6 @@ TEXTS: list = [  # encodings, line ends, compression
         lambda _: former("translate", stdin=packed(lzma.compress)),
         Refused("file", ("xz",)),
     ),
-    (
-        "bleu: a bare CR in one file",
-        with_file(
-            "a",
-            "a\rb\nc\n",
-            with_file("b", "a b\nc\n", lambda _: former("bleu", "--ref=b", "--hyp=a")),
-        ),
-        Said(("BLEU",)),
-    ),
     ("UTF-16", by_every_reader("eins\n".encode("utf-16")), Refused("file", ("UTF-16",))),
     ("UTF-16, the other end first", by_every_reader(b"\xfe\xff\0e"), Refused("file", ("UTF-16",))),
     ("UTF-32", by_every_reader("eins\n".encode("utf-32")), Refused("file", ("UTF-32",))),
@@ -573,11 +554,6 @@ TEXTS: list = [  # encodings, line ends, compression
         "standard input twice",
         lambda _: former("generate", "-", "-", stdin=b"Jo"),
         Refused("texts", ("once",)),
-    ),
-    (
-        "nothing to score",
-        with_file("a", "", lambda _: former("bleu", "--ref=a")),
-        Refused("ref", ("'a'", "none")),
     ),
     (
         "a text of three characters",

@@ -16,9 +16,7 @@ from .terminal import waiting
 RUN = "run.json"  # the task and the settings of a run, beside its checkpoint
 WRITTEN = f"{RUN} README.md history.csv training.json config.json model.safetensors tokenizer.json"
 IN_FILE = re.compile(r"(.+\.py):(\w+)")  # FILE.py:NAME, a model in a file of yours
-LATER = {"valid", "test", "classes", "test_src", "test_tgt"}  # settings that runs of an earlier
-# version lack; these have the default
-GONE = {"cache"}  # a setting that they had
+GONE = {"cache"}  # a setting that runs of 0.3 had
 KINDS = {
     "LanguageModel": ("generate", "a model that writes"),
     "Classifier": ("classify", "a classifier"),
@@ -122,7 +120,7 @@ def restore(
         raise ValueError(f"{argument}: {str(folder)!r} holds a run of {before!r}, got {name!r}")
     names = list_settings(kind).keys()
     file = folder / RUN
-    missing = sorted(names - settings.keys() - LATER)
+    missing = sorted(names - settings.keys())
     if missing:
         raise ValueError(f"{argument}: {str(file)!r} lacks the setting {missing[0]}")
     foreign = sorted(settings.keys() - names - GONE)

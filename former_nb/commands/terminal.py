@@ -54,20 +54,6 @@ def remark(text: str) -> None:
     typer.echo(visible(text), err=True)
 
 
-def open_page(
-    file: Path,  # of HTML
-) -> None:
-    "Open a page in the browser, or say that none could be opened."
-    import webbrowser
-
-    try:
-        opened = webbrowser.open(file.resolve().as_uri())
-    except (webbrowser.Error, OSError):
-        opened = False
-    if not opened:
-        remark(f"Note: no browser could be opened; open {str(file)!r} yourself")
-
-
 @contextmanager
 def waiting(
     what: str,  # in words
