@@ -16,7 +16,6 @@ from .commands.terminal import (
     find_texts,
     full_disk,
     is_typed,
-    is_utf8,
     one_sentence,
     remark,
     standard_input,
@@ -183,8 +182,6 @@ def read_prompts(
     texts: list[str] | None,  # as they were given
 ) -> list[str]:  # one or more
     "How the texts begin; '-' reads standard input. Raises `ValueError` for no text."
-    if texts and texts.count("-") > 1:
-        raise ValueError("texts: expected - once, because standard input is read once")
     if "" in (texts or ()):
         expected = "at least one character; leave it out to start from the beginning"
         raise ValueError(f"prompt: expected {expected}")
@@ -192,8 +189,6 @@ def read_prompts(
     for text in texts or [""]:
         if text == "-":
             text = "\n".join(text_lines(standard_input()))
-        if not is_utf8(text):
-            raise ValueError(f"prompt: expected UTF-8 text, got {text!r:.80}")
         prompts.append(text)
     return prompts
 

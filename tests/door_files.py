@@ -85,21 +85,7 @@ def closed(call):
     return found
 
 
-def went_away(call):
-    "What `call` gives in a folder that somebody has deleted."
-
-    def found(folder):
-        if os.name == "nt":
-            pytest.skip("Windows keeps a folder in which somebody is")
-        (folder / "gone").mkdir()
-        os.chdir(folder / "gone")
-        (folder / "gone").rmdir()
-        try:
-            return call()
-        finally:
-            os.chdir(folder)
-
-    return found
+RUN = '{"task": "names", "settings": {}}'  # of a run that did not end
 
 
 def pipe(name, call):
@@ -304,11 +290,6 @@ PATHS: list = [  # that a user gives: arguments, options, settings
         Refused("out", ("is a file",)),
     ),
     (
-        "a folder in the way",
-        with_file("r/history.csv/a", "", out("r")),
-        Refused("out", ("history.csv",)),
-    ),
-    (
         "a pipe in the way",
         pipe("r/README.md", lambda _: out("r")(_)),
         Refused("out", ("README.md",)),
@@ -338,11 +319,6 @@ PATHS: list = [  # that a user gives: arguments, options, settings
         "answers to fewer texts",
         lambda _: classification_report(["a", "b"], ["a"]),
         Refused("predicted", ("['a']",)),
-    ),
-    (
-        "a folder that went away",
-        went_away(lambda: out("r")(0)),
-        Refused("", ("not there any more",)),
     ),
     ("a folder of texts", lambda _: former("translate", "--file=."), Refused("file", ("folder",))),
     ("a path with NUL", lambda _: saved_in("a\0b"), Refused("folder", ("null",))),
@@ -394,7 +370,7 @@ PATHS: list = [  # that a user gives: arguments, options, settings
     ),
     (
         "a run in names/",
-        with_file("names/run.json", "{}", lambda _: former("generate")),
+        with_file("names/run.json", RUN, lambda _: former("generate")),
         Refused("model", ("did not end",)),
     ),
     (
@@ -549,11 +525,6 @@ TEXTS: list = [  # encodings, line ends, compression
         "settings in a folder",
         lambda _: dry("copy", "--config=.")(_),
         Refused("config", ("directory",)),
-    ),
-    (
-        "standard input twice",
-        lambda _: former("generate", "-", "-", stdin=b"Jo"),
-        Refused("texts", ("once",)),
     ),
     (
         "a text of three characters",

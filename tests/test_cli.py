@@ -93,7 +93,6 @@ def test_same_seed_same_model_and_same_names(model, names, tmp_path):
         (["ж"], "ж"),
         ([""], "prompt"),
         (["a" * 500], "prompt"),
-        (["on\udcff"], "prompt"),
         (["--top-p", "0"], "top_p"),
     ],
 )

@@ -79,10 +79,6 @@ def test_a_run_that_has_no_model_yet_says_how_to_go_on(tmp_path):
         refused(former(*command.split(), "--model", out), "model: ", "did not end", on)
     assert "Going on" in done("train", "copy", "--resume", out, *CPU)
     done("generate", "--model", out, "--n", 1)
-    (out / "run.json").write_text("[]")
-    (out / "training.json").unlink()
-    (out / "model.safetensors").unlink()
-    refused(former("generate", "--model", out), "model: ", "did not end")
 
 
 def test_a_run_of_an_earlier_version_on_a_text_goes_on(tmp_path):
