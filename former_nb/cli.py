@@ -2,7 +2,6 @@
 
 import inspect
 import os
-import shlex
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -17,9 +16,7 @@ from .commands.terminal import (
     find_texts,
     full_disk,
     is_typed,
-    is_utf8,
     one_sentence,
-    open_page,
     remark,
     standard_input,
     waiting,
@@ -69,10 +66,6 @@ app.add_typer(train, name="train")
 
 LOADING = "Loading PyTorch …"
 CLASSIFIERS = "former-nb train imdb (some five minutes), or former-nb train classify --csv FILE"
-THREADS = (
-    "Threads on a CPU. Left out: 2 at most, and one core left free, for models below 500,000 "
-    "parameters; else, or where OMP_NUM_THREADS is set, what PyTorch takes."
-)
 
 
 def say_version(asked: bool) -> None:
@@ -95,14 +88,6 @@ def main_options(version: Version = False):
     pass
 
 
-def no_option(context: typer.Context, text: str | None):
-    "Say where the text belongs."
-    if text is not None:
-        use = f"former-nb {context.info_name} {shlex.quote(text)}"
-        remark(f"Error: text: expected without an option, as in: {use}")
-        raise typer.Exit(2)
-
-
 def say_more(asked: bool) -> None:
     "Write what the library logs to standard error."
     if asked:
@@ -116,9 +101,6 @@ OnDevice = Annotated[Device, typer.Option(help="Where to compute; auto takes the
 Verbose = Annotated[
     bool,
     typer.Option("--verbose", callback=say_more, help="Say how tokens are computed, and why."),
-]
-BareText = Annotated[
-    str | None, typer.Option("--text", hidden=True, is_eager=True, callback=no_option)
 ]
 
 
@@ -136,7 +118,6 @@ def run_options(name: str) -> dict:
         "resume": (Annotated[Path | None, resume], None),
         "config": (Annotated[Path | None, config], None),
         "device": (OnDevice, Device.auto),
-        "threads": (Annotated[int | None, flag(min=1, max=1024, help=THREADS)], None),
         "save_every": (Annotated[int | None, every], None),
         "overwrite": (Annotated[bool, overwrite], False),
         "dry_run": (Annotated[bool, dry_run], False),
@@ -161,11 +142,10 @@ def make_command(name: str, task: type[Task]):
     "A command with an option for each setting of the task; its name may be the path of its file."
 
     def command(out, resume, config, overwrite, dry_run, device, **given):
-        options = {key: given.pop(key) for key in ("threads", "save_every")}
+        options = {"device": device.value, "save_every": given.pop("save_every")}
         given = {key: value for key, value in given.items() if value is not None}
         with waiting(LOADING):
             from .commands.train import start
-        options["device"] = device.value
         start(name, task, given, out, resume, config, overwrite, dry_run, **options)
 
     options = run_options(name)
@@ -199,23 +179,16 @@ def no_command() -> None:
 
 
 def read_prompts(
-    texts: list[str] | None,  # given without an option
-    prompt: str | None,  # given by --prompt
+    texts: list[str] | None,  # as they were given
 ) -> list[str]:  # one or more
     "How the texts begin; '-' reads standard input. Raises `ValueError` for no text."
-    if texts and prompt is not None:
-        raise ValueError("prompt: expected it once, got it with --prompt and without")
-    if texts and texts.count("-") > 1:
-        raise ValueError("texts: expected - once, because standard input is read once")
-    if prompt == "" or "" in (texts or ()):
+    if "" in (texts or ()):
         expected = "at least one character; leave it out to start from the beginning"
         raise ValueError(f"prompt: expected {expected}")
     prompts = []
-    for text in texts or [prompt or ""]:
+    for text in texts or [""]:
         if text == "-":
             text = "\n".join(text_lines(standard_input()))
-        if not is_utf8(text):
-            raise ValueError(f"prompt: expected UTF-8 text, got {text!r:.80}")
         prompts.append(text)
     return prompts
 
@@ -365,7 +338,6 @@ def generate_command(
     model: Annotated[
         str, typer.Option(help="Folder of a trained model; names and shakespeare ship.")
     ] = "names",
-    prompt: Annotated[str | None, typer.Option(help="The same as TEXTS, as an option.")] = None,
     n: Annotated[int, typer.Option(min=1, help="How many texts.")] = 10,
     everything: Annotated[
         bool, typer.Option("--all", help="Print repeats and names that are known, too.")
@@ -410,10 +382,9 @@ def generate_command(
     ] = False,
     verbose: Verbose = False,
     device: OnDevice = Device.auto,
-    text: BareText = None,
 ):
     "Let a trained model write new texts, one per line and none twice."
-    prompts = read_prompts(texts, prompt)
+    prompts = read_prompts(texts)
     trained, tokenizer, _ = load(model, "LanguageModel", device)
     from .commands.generate import Endings, draw_texts, known_names, write_new, write_streams
     from .decoding.fast_copy import Int8Product, fast_copy, faster
@@ -462,7 +433,6 @@ def classify(
     ] = None,
     file: Annotated[Path | None, typer.Option(help="Text file, UTF-8, one text per line.")] = None,
     device: OnDevice = Device.auto,
-    text: BareText = None,
 ):
     "Print label, probability and text with tabs between. An odd text gets neither, and a note."
     if model is None:
@@ -485,8 +455,9 @@ def classify(
 @one_sentence
 def evaluate_command(
     model: Annotated[
-        str, typer.Option(help="Folder of a run; names, numbers and shakespeare ship.")
-    ] = "names",
+        str | None,
+        typer.Option(help="Folder of a run, or of a model from elsewhere. Required."),
+    ] = None,
     task: Annotated[
         Path | None, typer.Option(help="File of the run's task, if it is one of your own.")
     ] = None,
@@ -514,24 +485,22 @@ def evaluate_command(
     """
     given = {"csv": csv, "text": text, "label": label, "file": file, "src": src, "tgt": tgt}
     given = {name: value for name, value in given.items() if value is not None}
+    if model is None:
+        raise ValueError("model: expected the folder of a run")
     folder = find_folder(model)
-    if folder.parent != SHIPPED and not (folder / RUN).is_file() and not given:
+    if folder.parent == SHIPPED:
+        measured = f"{folder / 'README.md'} says how good {model!r} is"
+        raise ValueError(f"model: expected the folder of a run; {measured}")
+    if not (folder / RUN).is_file() and not given:
         raise ValueError(f"model: expected the folder of a run; {str(folder)!r} has no {RUN}")
-    if task and (folder.parent == SHIPPED or not (folder / RUN).is_file()):
+    if task and not (folder / RUN).is_file():
         raise ValueError(
             f"task: expected none, as {model!r} is no run of a file; got {task.name!r}"
         )
     trained, tokenizer, labels = load(model, None, device)
-    from .commands import evaluate
+    from .commands.evaluate import evaluate_run
 
-    if folder == SHIPPED / "names":
-        evaluate.evaluate_names(trained, tokenizer, given)
-    elif folder == SHIPPED / "numbers":
-        evaluate.evaluate_numbers(trained, tokenizer, given)
-    elif folder == SHIPPED / "shakespeare":
-        evaluate.evaluate_shakespeare(trained, tokenizer, given)
-    else:
-        evaluate.evaluate_run(folder, trained, tokenizer, labels, task, given)
+    evaluate_run(folder, trained, tokenizer, labels, task, given)
 
 
 @app.command(
@@ -558,12 +527,8 @@ def translate_command(
     length_penalty: Annotated[
         float, typer.Option(help="0 ranks by the sum of log-probabilities, 1 by their mean.")
     ] = 1.0,
-    num_return_sequences: Annotated[
-        int, typer.Option(min=1, help="Above 1: so many of each line, with number and score.")
-    ] = 1,
     verbose: Verbose = False,
     device: OnDevice = Device.auto,
-    text: BareText = None,
 ):
     "Translate line by line, in order. A line that cannot be read gives an empty one, and a note."
     find_folder(model)  # before anyone types a text
@@ -572,33 +537,7 @@ def translate_command(
     from .commands.answer import translate_lines
 
     block = 1 if is_typed(texts, file) else 1000
-    translate_lines(
-        lines,
-        block,
-        trained,
-        tokenizer,
-        num_beams,
-        num_return_sequences,
-        length_penalty=length_penalty,
-    )
-
-
-@app.command(epilog="Example: former-nb translate --model M < a.de | former-nb bleu --ref a.en")
-@one_sentence
-def bleu(
-    ref: Annotated[Path, typer.Option(help="Translations by people, UTF-8, one per line.")],
-    hyp: Annotated[
-        Path | None, typer.Option(help="Translations to judge; standard input if left out.")
-    ] = None,
-    than: Annotated[
-        Path | None, typer.Option(help="Translations by another system to compare with.")
-    ] = None,
-):
-    "Score translations by BLEU and chrF. Each signature says how it was computed."
-    with waiting(LOADING):
-        from .commands.evaluate import score
-
-    score(ref, hyp, than)
+    translate_lines(lines, block, trained, tokenizer, num_beams, length_penalty)
 
 
 @app.command(
@@ -610,31 +549,19 @@ def view_command(
     model: Annotated[
         str, typer.Option(help="Folder of a trained model; names, numbers and shakespeare ship.")
     ] = "names",
-    target: Annotated[
-        list[str] | None,
-        typer.Option(help="The translation to look at, for each text; the model's if left out."),
-    ] = None,
     out: Annotated[Path, typer.Option(help="The page, one HTML file.")] = Path("attention.html"),
-    in_browser: Annotated[
-        bool, typer.Option("--open", help="Open the page in the browser, too.")
-    ] = False,
     device: OnDevice = Device.auto,
-    text: BareText = None,
 ):
     "Show what each head attends to. Writes a page for a model that reads a text, or two."
-    if target and len(target) != len(texts):
-        raise ValueError(f"target: expected one for each text, {len(texts)}, got {len(target)}")
     trained, tokenizer, _ = load(model, None, device)
     from .inspection.viewer import view
 
-    page = view(trained, list(zip(texts, target)) if target else texts, tokenizer)
+    page = view(trained, texts, tokenizer)
     for note in page.notes:
         remark(f"Note: {note}")
     with full_disk("out", out):
         page.save(out)
     echo(f"{out}, to be opened in a browser; it needs no network")
-    if in_browser:
-        open_page(out)
 
 
 def use_utf8() -> None:

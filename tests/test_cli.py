@@ -81,7 +81,7 @@ def test_same_seed_same_model_and_same_names(model, names, tmp_path):
     done(*names, "--out", tmp_path / "twin", *TINY)
     twin, first = contents(tmp_path / "twin"), contents(model)
     assert twin["model.safetensors"] == first["model.safetensors"]
-    write = ["generate", "--model", model, "--prompt", "A", "--n", 10, "--seed"]
+    write = ["generate", "--model", model, "A", "--n", 10, "--seed"]
     first, second, other = (done(*write, seed) for seed in (0, 0, 1))
     assert first == second != other and len(first.splitlines()) == 10
     assert all(name.startswith("A") for name in first.splitlines())
@@ -90,10 +90,9 @@ def test_same_seed_same_model_and_same_names(model, names, tmp_path):
 @pytest.mark.parametrize(
     "options, word",
     [
-        (["--prompt", "ж"], "ж"),
-        (["--prompt", ""], "prompt"),
-        (["--prompt", "a" * 500], "prompt"),
-        (["--prompt", "on\udcff"], "prompt"),
+        (["ж"], "ж"),
+        ([""], "prompt"),
+        (["a" * 500], "prompt"),
         (["--top-p", "0"], "top_p"),
     ],
 )
@@ -440,39 +439,34 @@ def test_several_processes_train_one_model(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "parameters, asked, variable, cores, wanted",
+    "parameters, variable, cores, wanted",
     [
-        (100_000, None, None, 16, 2),
-        (100_000, None, None, 2, 1),  # one core stays free
-        (100_000, None, None, 1, 1),
-        (5_000_000, None, None, 16, 16),
-        (100_000, None, "OMP_NUM_THREADS", 7, 7),
-        (100_000, None, "MKL_NUM_THREADS", 7, 7),
-        (100_000, 5, "OMP_NUM_THREADS", 7, 5),
-        (5_000_000, 3, None, 16, 3),
+        (100_000, None, 16, 2),
+        (100_000, None, 2, 1),  # one core stays free
+        (100_000, None, 1, 1),
+        (5_000_000, None, 16, 16),
+        (100_000, "OMP_NUM_THREADS", 7, 7),
+        (100_000, "MKL_NUM_THREADS", 7, 7),
     ],
 )
-def test_a_small_model_takes_few_threads(monkeypatch, parameters, asked, variable, cores, wanted):
+def test_a_small_model_takes_few_threads(monkeypatch, parameters, variable, cores, wanted):
     threads = [cores]
     monkeypatch.setattr(torch, "get_num_threads", lambda: threads[-1])
     monkeypatch.setattr(torch, "set_num_threads", threads.append)
     for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS"):
         monkeypatch.setenv(name, "7") if name == variable else monkeypatch.delenv(name, False)
-    assert train.choose_threads(parameters, asked) == threads[-1] == wanted
+    assert train.choose_threads(parameters) == threads[-1] == wanted
 
 
 def test_training_says_how_many_threads_it_takes(names, tmp_path):
     said = done(*names, "--out", tmp_path / "one", *TINY)
     assert "parameters on cpu with 1 thread, " in said
-    said = done(*names, "--out", tmp_path / "three", *TINY, "--threads", 3)
-    assert "parameters on cpu with 3 threads, " in said
-    no_option(former(*names, "--threads", 0), "--threads")
 
 
 def test_what_is_judged_is_what_is_written(tmp_path):
     sizes = ["--rows", 500, "--length", 5, "--symbols", 9, "--steps", 20, *SMALL]
     done("train", "reverse", "--out", tmp_path, *sizes)
-    write = ["generate", "--model", tmp_path, "--temperature", 0, "--n", 1, "--prompt"]
+    write = ["generate", "--model", tmp_path, "--temperature", 0, "--n", 1]
     answer = done(*write, "badce=")
     trained, tokenizer, _ = load_model(tmp_path)
     row = encode_texts(["badce=ecdab"], tokenizer)

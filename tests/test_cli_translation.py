@@ -7,7 +7,6 @@ import os
 import shutil
 
 import pytest
-import sacrebleu
 import torch
 from cli_tools import SMALL, contents, done, former, process, refused
 
@@ -94,13 +93,6 @@ def test_order_notes_and_empty_lines(fixed, tmp_path):
     assert pipe.stdout.decode().replace(os.linesep, "\n") == found.stdout
 
 
-def test_n_best_have_numbers_and_scores(numbers):
-    command = ["translate", "--model", numbers[0] / "model", "zwei", "drei"]
-    rows = [line.split("\t") for line in done(*command, "--num-return-sequences", 3).splitlines()]
-    assert [row[0] for row in rows] == ["1"] * 3 + ["2"] * 3
-    assert float(rows[0][1]) >= float(rows[1][1]) >= float(rows[2][1])
-
-
 def test_what_was_translated_is_kept(numbers, tmp_path):
     "A null byte in line 1,500 of a file: the lines of the blocks before it are out."
     text = "zwei\n" * 1499 + "dr\0ei\n" + "zwei\n" * 10
@@ -111,18 +103,6 @@ def test_what_was_translated_is_kept(numbers, tmp_path):
     assert found.stdout.count("\n") >= 1000
 
 
-def test_the_score_is_sacrebleus(tmp_path):
-    refs, hyps = ["a dog runs in the snow .", "two men"], ["a dog runs in snow .", "two men"]
-    for name, lines in {"ref": refs, "hyp": hyps, "other": ["the cat", "no men"]}.items():
-        (tmp_path / name).write_text("\n".join(lines) + "\n", encoding="utf-8")
-    score = ["bleu", "--ref", tmp_path / "ref"]
-    found = done(*score, "--hyp", tmp_path / "hyp", "--than", tmp_path / "other")
-    right = sacrebleu.corpus_bleu(hyps, [refs]).score
-    assert found.startswith(f"{right:.2f}\tBLEU\tnrefs:1|case:mixed") and "BLEU against" in found
-    piped = done(*score, stdin=("\n".join(hyps) + "\n").encode())
-    assert piped == "".join(found.splitlines(True)[:3])
-
-
 TRAIN = "train translate --out {out} "
 USE = "translate --model {model} x "
 
@@ -130,8 +110,6 @@ USE = "translate --model {model} x "
 @pytest.mark.parametrize(
     "words, said",
     [
-        ("bleu --ref {a} --hyp {b}", ["hyp: ", "2, got 3"]),
-        ("bleu --ref {missing} --hyp {b}", ["missing"]),
         (TRAIN, ["src: "]),
         (TRAIN + "--src {a}", ["tgt: "]),
         (TRAIN + "--src {a} --tgt {b}", ["tgt: ", "2, got 3"]),
@@ -139,7 +117,6 @@ USE = "translate --model {model} x "
         (TRAIN + "--src {a} --tgt {a}", ["src: ", "got 2"]),
         (TRAIN + "--src {a} --tgt {a} --val-src {a}", ["val_src, val_tgt: "]),
         ("translate --model {missing} x", ["model: "]),
-        (USE + "--num-beams 2 --num-return-sequences 3", ["num_beams: "]),
         (USE + "--length-penalty -1", ["length_penalty: "]),
         (USE + "--file {a}", ["file: ", "both"]),
         ("generate --model {model}", ["model: ", "former-nb translate"]),

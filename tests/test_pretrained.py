@@ -662,7 +662,7 @@ def test_the_command_line_writes_what_theirs_writes(tmp_path):
     arguments = (
         f"generate --model {tmp_path} --n 1 --temperature 0 --max-new-tokens 200 --device cpu"
     )
-    found = CliRunner().invoke(app, [*arguments.split(), "--prompt", "The cat"])
+    found = CliRunner().invoke(app, [*arguments.split(), "The cat"])
     assert found.exit_code == 0, found.output
     assert found.stdout == own.decode(wanted) + "\n"
     assert len(wanted) == len(row) + 200 or wanted[-1] == 0

@@ -6,7 +6,6 @@ import base64
 import html
 import json
 import re
-import webbrowser
 import zlib
 
 import numpy as np
@@ -218,35 +217,11 @@ def test_the_command_writes_a_page(tmp_path):
     assert "zwei → two" in file.read_text(encoding="utf-8")
     for words, said in (
         (("a", "b", "c"), "inputs: "),
-        (("a", "b", "--target", "x"), "target: "),
-        (("a", "--target", "x"), "inputs: "),
         (("a" * 99,), "inputs: "),
         (("a", "--model", tmp_path / "no"), "model: "),
         (("a", "--out", tmp_path / "no" / "page.html"), "No such file"),
     ):
         refused(former("view", *words), said)
-
-
-@pytest.mark.parametrize("opened", [True, False, webbrowser.Error("no browser")])
-def test_the_command_opens_its_page_or_says_that_no_browser_could_be_opened(
-    tmp_path, monkeypatch, opened
-):
-    asked = []
-
-    def browser(address):
-        asked.append(address)
-        if isinstance(opened, Exception):
-            raise opened
-        return opened
-
-    monkeypatch.setattr(webbrowser, "open", browser)
-    file = tmp_path / "my page.html"
-    result = former("view", "Jonas", "--out", file)
-    assert result.returncode == 0 and asked == []
-    result = former("view", "Jonas", "--out", file, "--open")
-    assert result.returncode == 0 and asked == [file.resolve().as_uri()]
-    assert file.read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
-    assert ("no browser could be opened" in result.stderr) == (opened is not True)
 
 
 MODEL = LanguageModel.from_config(

@@ -24,9 +24,10 @@ from tokenizers.processors import TemplateProcessing
 from tokenizers.trainers import BpeTrainer
 
 from former_nb.base.core import set_seed
-from former_nb.commands.evaluate import play_loss, read_plays
+from former_nb.base.files import read_text
 from former_nb.commands.train import run_task
 from former_nb.data.batches import make_batches
+from former_nb.data.data_sets import SOURCES, fetch, split
 from former_nb.data.long_texts import text_windows
 from former_nb.data.text import collate
 from former_nb.data.tokenization import CharTokenizer, HuggingFaceTokenizer, encode_texts
@@ -191,6 +192,18 @@ def encode_scenes(text, tokenizer):
         scene = "\n\n".join(speeches[i : i + SCENE]) + "\n\n"
         row += [BOS, *tokenizer.encode(scene), EOS]
     return row
+
+
+def read_plays():
+    "The parts of Shakespeare's plays: to learn from, to choose by, held out."
+    return split(read_text(fetch(SOURCES["tinyshakespeare"])), (0.9, 0.05, 0.05), seed=None)
+
+
+def play_loss(model, tokenizer, text):
+    "Nats per character; each token has half a window before it, where there is so much."
+    row = tokenizer.encode(text)
+    windows = text_windows(row, model.config.max_len, 32, context=model.config.max_len // 2)
+    return evaluate(model, windows) * len(row) / len(text)
 
 
 def make_shakespeare(folder):

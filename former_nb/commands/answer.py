@@ -61,23 +61,18 @@ def translate_lines(
     model,
     tokenizer,
     num_beams: int,
-    num_return_sequences: int,  # above 1: each with the number of its line and its score
-    **search,  # as for `stream_translations`
+    length_penalty: float,  # as for `stream_translations`
 ) -> None:
     "Print a translation of each line. A line that cannot be read gives an empty one, and a note."
     keep_memory()
-    several = num_return_sequences > 1
-    search |= dict(num_return_sequences=num_return_sequences, first=block)
+    search = dict(length_penalty=length_penalty, first=block)
     translations = (
         stream_translations(model, tokenizer, texts, num_beams, **search)
         for texts in growing(lines, block)
     )
     n_cut = n = 0
     for n, line in enumerate(chain.from_iterable(translations), start=1):
-        best = (line.text, line.score)
-        for text, score in (best, *line.others) if several else (best,):
-            text = " ".join(text.splitlines())
-            echo(f"{n}\t{score:.4f}\t{text}" if several else text)
+        echo(" ".join(line.text.splitlines()))
         note_odd(n, "line", line.source, line.note)
         n_cut += line.reason == "context"
     if n_cut:

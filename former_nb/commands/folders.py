@@ -14,11 +14,8 @@ from ..tasks.base import KEPT, Task, list_settings
 from .terminal import waiting
 
 RUN = "run.json"  # the task and the settings of a run, beside its checkpoint
-WRITTEN = f"{RUN} README.md history.csv training.json config.json model.safetensors tokenizer.json"
 IN_FILE = re.compile(r"(.+\.py):(\w+)")  # FILE.py:NAME, a model in a file of yours
-LATER = {"valid", "test", "classes", "test_src", "test_tgt"}  # settings that runs of an earlier
-# version lack; these have the default
-GONE = {"cache"}  # a setting that they had
+GONE = {"cache"}  # a setting that runs of 0.3 had
 KINDS = {
     "LanguageModel": ("generate", "a model that writes"),
     "Classifier": ("classify", "a classifier"),
@@ -52,9 +49,6 @@ def check_free(
         above = next(folder for folder in (place, *place.parents) if folder.exists())
         if not above.is_dir():
             raise ValueError(f"out: {str(above)!r} is a file; expected a folder")
-        for file in map(out.joinpath, WRITTEN.split()):
-            if file.exists() and not file.is_file():
-                raise ValueError(f"out: {str(out)!r} has no file {file.name}, but another thing")
         if (out / "model.safetensors").exists() and not overwrite:
             use = "choose another folder, or replace it with --overwrite"
             raise ValueError(f"out: {str(out)!r} holds a model already; {use}")
@@ -122,7 +116,7 @@ def restore(
         raise ValueError(f"{argument}: {str(folder)!r} holds a run of {before!r}, got {name!r}")
     names = list_settings(kind).keys()
     file = folder / RUN
-    missing = sorted(names - settings.keys() - LATER)
+    missing = sorted(names - settings.keys())
     if missing:
         raise ValueError(f"{argument}: {str(file)!r} lacks the setting {missing[0]}")
     foreign = sorted(settings.keys() - names - GONE)
@@ -201,10 +195,7 @@ def find_folder(
     folder = find_model(model)
     written = [os.path.exists(folder / name) for name in ("model.safetensors", "training.json")]
     if os.path.isfile(folder / RUN) and not any(written):
-        try:
-            task = str(read_json("model", folder / RUN)["task"])[:1000]
-        except (ValueError, KeyError):
-            task = "TASK"
+        task, _ = read_note(folder, "model")
         command = f"former-nb train {shlex.quote(task)} --resume {shlex.quote(str(folder))}"
         raise ValueError(
             f"model: the run in {str(folder)!r} did not end, and there is no model yet; "

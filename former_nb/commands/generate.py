@@ -15,7 +15,6 @@ from .terminal import echo, remark
 
 TOKENS = 16_384  # of the texts that are written side by side, at most
 PATIENCE = 100  # texts in a row that bring nothing new, until there is nothing new
-REMEMBERED = 100_000  # texts that are not written again
 OPTIONS = {  # as in `GO_ON`
     "window": "--window",
     "narrower": "a --window within the context",
@@ -114,13 +113,13 @@ def write_new(
     patience = 1 if likeliest else PATIENCE
     written = 0
     in_vain = 0  # texts in a row that brought nothing new
-    seen = {}  # hashes of the texts written, the oldest first
+    seen = set()  # the texts written
     left_out = Counter()  # how many for each reason
     for text, why, context in texts:
         key = tokenizer.normalise(text)
         if key in known and not likeliest:
             reason = "in the list of names"
-        elif hash(key) in seen:
+        elif key in seen:
             reason = "repeated"
         else:
             reason = "" if key.strip() else "empty"
@@ -132,9 +131,7 @@ def write_new(
             endings.add(why, context)
             written += 1
             in_vain = 0
-            seen[hash(key)] = None
-            if len(seen) > REMEMBERED:
-                del seen[next(iter(seen))]
+            seen.add(key)
         if written == n or in_vain == patience:
             break
     few = f"only {written} of {n:,}, for nothing else was new; " if written < n else ""

@@ -54,20 +54,6 @@ def remark(text: str) -> None:
     typer.echo(visible(text), err=True)
 
 
-def open_page(
-    file: Path,  # of HTML
-) -> None:
-    "Open a page in the browser, or say that none could be opened."
-    import webbrowser
-
-    try:
-        opened = webbrowser.open(file.resolve().as_uri())
-    except (webbrowser.Error, OSError):
-        opened = False
-    if not opened:
-        remark(f"Note: no browser could be opened; open {str(file)!r} yourself")
-
-
 @contextmanager
 def waiting(
     what: str,  # in words
@@ -155,10 +141,7 @@ def one_sentence(
         except (ValueError, TypeError, OSError, ImportError) as error:
             if is_mistake(error):
                 raise
-            said = " ".join(str(error).split())
-            if isinstance(error, FileNotFoundError) and error.errno and not error.filename:
-                said = "the current folder is not there any more"
-            remark(f"Error: {said}")
+            remark(f"Error: {' '.join(str(error).split())}")
             raise typer.Exit(2) from None
         except OverflowError as error:
             remark(f"Error: a number is too large: {error.args[-1]}")
@@ -193,11 +176,6 @@ def standard_input():
     if sys.stdin is None or sys.stdin.closed:
         raise ValueError("standard input: expected text, but it is closed")
     return sys.stdin.buffer
-
-
-def is_utf8(text: str) -> bool:
-    "Whether a text was UTF-8 where it was read."
-    return text == text.encode(errors="ignore").decode()
 
 
 def is_typed(

@@ -55,7 +55,7 @@ def start(
     config: Path | None = None,
     overwrite: bool = False,
     dry: bool = False,
-    **options,  # device, threads, save_every
+    **options,  # device, save_every
 ) -> None:
     "Find the settings of a run, and run it or say what it would cost."
     keep_memory()
@@ -132,13 +132,10 @@ def layer_lines(
 
 def choose_threads(
     parameters: int,  # of the model
-    asked: int | None = None,  # as --threads says
 ) -> int:  # threads that PyTorch uses from now on
     "Two threads at most for a small model, one core left free, unless somebody chose."
     chosen = any(map(os.environ.get, ("OMP_NUM_THREADS", "MKL_NUM_THREADS")))
-    if asked:
-        torch.set_num_threads(asked)
-    elif parameters < SMALL and not chosen:
+    if parameters < SMALL and not chosen:
         torch.set_num_threads(max(1, min(2, torch.get_num_threads() - 1)))
     return torch.get_num_threads()
 
@@ -150,7 +147,6 @@ def run_task(
     resume: bool = False,
     overwrite: bool = False,
     device: str = "auto",
-    threads: int | None = None,  # of the CPU
     save_every: int | None = None,
 ) -> None:
     "From settings to a trained, judged and saved model."
@@ -173,7 +169,7 @@ def run_task(
     parameters = sum(p.numel() for p in model.parameters())
     place = where.type
     if place == "cpu":
-        n = choose_threads(parameters, threads)
+        n = choose_threads(parameters)
         place += f" with {n} thread{'' if n == 1 else 's'}"
     say(f"{data.source}: {data.sizes}")
     begin = "Going on with" if resume else "Training"

@@ -51,16 +51,12 @@ def find_task(
 
 
 def run_file(file: Path) -> ModuleType:
-    "The file as a module. What it raises goes through; one that can't be read, or ends, doesn't."
+    "The file as a module. What it raises goes through; that it can't be read is a `ValueError`."
     try:
         source, _ = read_source(file)
     except ValueError as error:
         raise ValueError(f"task: {error}") from None
-    try:
-        return load_file(file.resolve(), OUTSIDE + file.stem, source)
-    except SystemExit as stop:
-        ended = f"{file.name} ended Python while it was read, with sys.exit({stop.code!r:.80})"
-        raise ValueError(f"task: {ended}") from None
+    return load_file(file.resolve(), OUTSIDE + file.stem, source)
 
 
 def read_tasks() -> dict[str, type[Task]]:

@@ -52,7 +52,6 @@ RUN_OPTIONS = {  # of the command line, so that no setting can be called so
     "resume",
     "config",
     "device",
-    "threads",
     "save_every",
     "overwrite",
     "dry_run",
@@ -195,10 +194,7 @@ class Setting(NamedTuple):
 def comments(kind: type) -> dict[str, str]:
     "The comment behind each field of a dataclass, inherited fields included."
     parents = [parent for parent in reversed(kind.__mro__) if is_dataclass(parent)]
-    try:
-        source = "".join(map(inspect.getsource, parents))
-    except OSError:  # a package without its sources
-        return {}
+    source = "".join(map(inspect.getsource, parents))
     return dict(re.findall(r"^    (\w+): .*?  # (.+)$", source, re.M))
 
 

@@ -4,14 +4,15 @@ The page about optimization shows what Muon does: it sets the singular values of
 about one, by five rounds of products of matrices. `torch.optim.Muon` computes these products in
 bf16. GPUs and some CPUs have units for that. On a CPU without them PyTorch takes some fifteen times
 as long as in float32, and a whole step of a small model four times. Here the products are in
-float32 on such a device, and matrices of one shape are multiplied together. Everything else, its
-settings and what a checkpoint keeps of it, is as in PyTorch's class.
+float32 on such a device, and matrices of one shape are multiplied together. Everything else, also
+what a checkpoint keeps of it, is as in PyTorch's class.
 """
 
 import math
 from collections import defaultdict
 
 import torch
+from torch import nn
 
 __all__ = [
     "cpu_has_bf16",
@@ -54,15 +55,19 @@ def newton_schulz(
 
 
 class Muon(torch.optim.Muon):
-    "Muon (Jordan et al. 2024), with the settings of `torch.optim.Muon`."
+    "Muon (Jordan et al. 2024), as `torch.optim.Muon` with its own momentum, rounds and rates."
+
+    def __init__(
+        self,
+        weights: list[nn.Parameter],  # matrices
+        lr: float,  # of a square matrix; a tall one moves farther
+        weight_decay: float = 0.1,
+    ):
+        super().__init__(weights, lr=lr, weight_decay=weight_decay)
 
     @torch.no_grad()
-    def step(self, closure=None):
+    def step(self) -> None:  # type: ignore[override] # without a closure
         "Let the weights move that have a gradient."
-        loss = None
-        if closure is not None:
-            with torch.enable_grad():
-                loss = closure()
         for group in self.param_groups:
             by_shape = defaultdict(list)
             for p in group["params"]:
@@ -70,7 +75,6 @@ class Muon(torch.optim.Muon):
                     by_shape[p.shape, p.dtype, p.device].append(p)
             for weights in by_shape.values():
                 self.move(weights, group)
-        return loss
 
     def move(
         self,
@@ -78,14 +82,12 @@ class Muon(torch.optim.Muon):
         group: dict,  # their settings
     ) -> None:
         "Move weights of one shape."
-        directions = torch.stack([self.direction(p, group) for p in weights])
+        directions = torch.stack([self.direction(p, group["momentum"]) for p in weights])
         directions = directions.to(fast_precision(directions.device))
         steps = newton_schulz(directions, group["ns_coefficients"], group["ns_steps"], group["eps"])
         rows, columns = weights[0].shape
         lr = float(group["lr"])
         rate = lr * math.sqrt(max(1, rows / columns))
-        if group["adjust_lr_fn"] == "match_rms_adamw":
-            rate = lr * 0.2 * math.sqrt(max(rows, columns))
         for p, change in zip(weights, steps):
             p.mul_(1 - lr * group["weight_decay"])
             p.add_(change, alpha=-rate)
@@ -93,7 +95,7 @@ class Muon(torch.optim.Muon):
     def direction(
         self,
         p: torch.Tensor,  # with a gradient
-        group: dict,  # its settings
+        momentum: float,
     ) -> torch.Tensor:
         "The mean of a weight's gradients over recent steps, the last of which counts once more."
         gradient = p.grad
@@ -102,5 +104,5 @@ class Muon(torch.optim.Muon):
         if "momentum_buffer" not in state:
             state["momentum_buffer"] = torch.zeros_like(gradient)
         mean = state["momentum_buffer"]
-        mean.lerp_(gradient, 1 - group["momentum"])
-        return gradient.lerp(mean, group["momentum"]) if group["nesterov"] else mean
+        mean.lerp_(gradient, 1 - momentum)
+        return gradient.lerp(mean, momentum)
