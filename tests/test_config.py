@@ -31,10 +31,10 @@ from former_nb.models.config import (
     RARE,
     TransformerConfig,
 )
-from former_nb.models.hub_config import scale_frequencies
 from former_nb.models.initialization import init_weights
 from former_nb.models.modern_decoder import GroupedQueryAttention
 from former_nb.models.pretrained import check_memory
+from former_nb.models.rope_scaling import scale_frequencies
 from former_nb.models.savable import EncoderDecoder, LanguageModel
 
 SIZES = dict(vocab_size=11, max_len=9, d_model=12, n_heads=3, n_layers=2, d_ff=20, dropout=0.0)

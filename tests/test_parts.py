@@ -22,10 +22,9 @@ from former_nb.decoding.sampling import Sampling
 from former_nb.models.build import build_block, sizes_of
 from former_nb.models.config import TransformerConfig
 from former_nb.models.encoder_decoder import DecoderBlock
-from former_nb.models.hub_config import EmbedNorm
 from former_nb.models.layers import Block, Embedding, FeedForward, Stack, make_block
 from former_nb.models.modern_decoder import modern_decoder
-from former_nb.models.parts import CrossAttention, Decoder, ScaledEmbedding
+from former_nb.models.parts import CrossAttention, Decoder, EmbedNorm, ScaledEmbedding
 from former_nb.models.savable import Classifier, EncoderDecoder, LanguageModel
 from former_nb.saving.saving import load_model, save_model
 from former_nb.training.optimization import checkpoint_blocks

@@ -45,7 +45,6 @@ from ..models.pretrained import (
     Loaded,
     build_model,
     check_pair,
-    check_vocabulary,
     fill_model,
 )
 from .hugging_face import load_folder
@@ -69,7 +68,6 @@ def save_model(
     alone = not isinstance(whole, MaskedLanguageModel)
     check_that(alone, "model", expected, type(whole).__name__)
     check_pair(whole, tokenizer, labels)
-    check_vocabulary(whole.config, tokenizer, getattr(whole, "tgt_config", None))
     folder = check_path("folder", folder)
     with atomic_write(folder) as temporary:
         card = Path(folder, "README.md")
