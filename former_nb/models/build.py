@@ -7,6 +7,7 @@ command line, saved folders and the readers of other people's weights.
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -226,15 +227,9 @@ def sizes_of(
     embed: Any = getattr(model, "tgt_embed", getattr(model, "embed", None))
     stack: Any = getattr(model, "decoder", getattr(model, "stack", None))
     if config is not None:
-        n_layers = len(stack.blocks) if hasattr(stack, "blocks") else config.n_layers
-        if n_layers == config.n_layers:
-            return config
-        return SimpleNamespace(  # blocks were removed or added
-            vocab_size=config.vocab_size,
-            n_layers=n_layers,
-            max_len=config.max_len,
-            positions=config.positions,
-        )
+        if hasattr(stack, "blocks"):  # some may have been removed or added
+            return replace(config, n_layers=len(stack.blocks))
+        return config
     is_ours = isinstance(embed, Embedding) and isinstance(stack, Stack)
     check_that(is_ours, "model", "a `LanguageModel`", model, TypeError)
     added = embed.position_embedding
