@@ -115,6 +115,7 @@ ROTARY = "from former_nb.attention.angle_tables import "
 TRAINING = "from former_nb.training import "
 TORCH = "from former_nb.attention.torch_layers import "
 MODELS = "from former_nb.models import "
+ONNX = "torch.onnx.export, as the page deeper/16_pretrained shows"
 CHOICES = "from former_nb.models.choices import "
 MODERN = MODELS + "modern_decoder; "
 MODERN += "modern_decoder(vocab_size, d_model, n_heads, n_kv_heads, n_layers, d_ff)"
@@ -199,6 +200,8 @@ NAMES = {
     "inspection.recording.view_translation": VIEW + 'view(model, ("zwei", "two"), tokenizer)',
     "saving.config_keys.list_keys": "",
     "saving.hugging_face.list_tensors": "",
+    "saving.to_onnx": ONNX,
+    "saving.saving.to_onnx": ONNX,
     "training.ForTrainer": "",
     "training.TensorBoard": "",
     "training.by_name": "",
