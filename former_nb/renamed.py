@@ -75,6 +75,7 @@ MODULES = {
     "decoding.labels": "decoding.classification",
     "models.block": "models.layers",
     "models.generator": "models.language_model",
+    "models.hub_config": "models.config",
     "models.stack": "models.post_norm",
     "training.scaling": "training.costs",
 }
@@ -93,6 +94,8 @@ PAGES = {
     "attention.QKNorm": "deeper/12_since_llama",
     "attention.Sink": "deeper/12_since_llama",
     "models.mixture_of_experts": "deeper/12_mixture_of_experts",
+    "models.packed": "deeper/07_batches",
+    "models.packing": "deeper/07_batches",
     "models.MixtureLanguageModel": "deeper/12_mixture_of_experts",
     "models.MixtureOfExperts": "deeper/12_mixture_of_experts",
     "models.with_balance": "deeper/12_mixture_of_experts",
@@ -112,6 +115,7 @@ ROTARY = "from former_nb.attention.angle_tables import "
 TRAINING = "from former_nb.training import "
 TORCH = "from former_nb.attention.torch_layers import "
 MODELS = "from former_nb.models import "
+ONNX = "torch.onnx.export, as the page deeper/16_pretrained shows"
 CHOICES = "from former_nb.models.choices import "
 MODERN = MODELS + "modern_decoder; "
 MODERN += "modern_decoder(vocab_size, d_model, n_heads, n_kv_heads, n_layers, d_ff)"
@@ -173,7 +177,6 @@ NAMES = {
     "data.subwords.bleu_counts": "from former_nb.inspection.translation import bleu_counts",
     "data.subwords.bleu_from_counts": "from former_nb.inspection.translation import "
     "bleu_from_counts",
-    "models.packed": "from former_nb.models.packing import packed",
     "models.ModernBlock": BLOCK,
     "models.ModernDecoder": MODERN,
     "models.modern_decoder.ModernBlock": BLOCK,
@@ -181,9 +184,9 @@ NAMES = {
     "models.encoder_decoder.make_model": "from former_nb.models.savable import make_model",
     "models.config.init_weights": "from former_nb.models.initialization import init_weights",
     "models.config.NORMS": "",
-    "models.hub_config.HubConfig": "from former_nb import TransformerConfig",
-    "models.hub_config.as_hub_config": "",
-    "models.hub_config.make_config": "",
+    "models.config.HubConfig": "from former_nb import TransformerConfig",
+    "models.config.as_hub_config": "",
+    "models.config.make_config": "",
     "models.config.swiglu": MODELS + "SwiGLU",
     "models.two_stacks.CrossAttentionCache": "model.decoder.project(memory)",
     "inspection.assert_no_noise_leak": NOISE,
@@ -200,6 +203,8 @@ NAMES = {
     "inspection.recording.view_translation": VIEW + 'view(model, ("zwei", "two"), tokenizer)',
     "saving.config_keys.list_keys": "",
     "saving.hugging_face.list_tensors": "",
+    "saving.to_onnx": ONNX,
+    "saving.saving.to_onnx": ONNX,
     "training.ForTrainer": "",
     "training.TensorBoard": "",
     "training.by_name": "",

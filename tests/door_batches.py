@@ -21,7 +21,6 @@ from former_nb import (
     TrainingConfig,
     TransformerConfig,
     fit,
-    load_model,
     make_batches,
     save_model,
 )
@@ -480,11 +479,6 @@ BATCHES: list = [  # what `fit`, `evaluate` and the layers are given
         "save_model(model, folder)",
         calls(save_model, generator(), "m", CharTokenizer("abcd")),
         Refused("model", ("str",)),
-    ),
-    (
-        "load_model on a device that there isn't",
-        calls(load_model, "names", "gpu"),
-        Refused("device", ("gpu",)),
     ),
     (
         "a text longer than the model reads",

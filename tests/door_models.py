@@ -514,13 +514,6 @@ MODELS = [  # config.json, generation_config.json and tokenizers of other progra
         partial(stops, top_p=0.9, do_sample=True),
         {"eos_token_ids": [1]},
     ),
-    ("an end that is true", partial(stops, eos_token_id=True), Refused("model", ("True",))),
-    (
-        "tokens that are never written, not in lists",
-        partial(stops, bad_words_ids=[3]),
-        Refused("model", ("[3]",)),
-    ),
-    ("an end that is no number", partial(stops, eos_token_id="</s>"), Refused("model", ("</s>",))),
     # the way out
     ("a model of names, written by Transformers", written_by_theirs, True),
     ("ends of a text, exported", exported, dict(bos_token_id=1, eos_token_id=2, pad_token_id=0)),

@@ -52,12 +52,6 @@ def _next(model, cache, positions=None):
     return model(torch.tensor([[8]]), cache, positions)
 
 
-def _without_blocks():
-    model = _model()
-    model.stack.blocks = torch.nn.ModuleList()
-    return model
-
-
 def _one_text():
     model, tokenizer, _ = former_nb.load_model("numbers")
     return former_nb.translate(model, tokenizer, "zwei")
@@ -212,7 +206,6 @@ WRITING: list = [
         lambda d: _next(_model(), KVCache(2), torch.tensor([3])).shape,
         (1, 1, 30),
     ),
-    ("a text of no blocks", lambda d: former_nb.generate(_without_blocks(), [[5]], 3)[0][0], 5),
     ("a translation", lambda d: _numbers()[0], "twenty-one"),
     ("a translation, printed", lambda d: f"{_numbers()[1]!s:>5}", "  two"),
     ("translations, joined", lambda d: " ".join(_numbers()), "twenty-one two"),

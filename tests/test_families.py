@@ -139,7 +139,6 @@ def test_a_family_from_outside_is_added_by_data_alone(added, tmp_path):
     [
         (dict(experts=8), "experts"),
         (dict(hidden_act="gelu"), "hidden_act"),
-        (dict(depth=10**12), "n_layers"),
         (dict(width="wide"), "d_model"),
     ],
 )

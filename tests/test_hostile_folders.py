@@ -1,9 +1,8 @@
-"""Folders that somebody forged, in our own format and in Hugging Face's: each is refused with one
-sentence, before it takes time or memory."""
+"""Folders that aren't whole or were edited, in our format and in Hugging Face's: each is refused in
+one sentence."""
 
 import json
 import os
-from pathlib import Path
 
 import pytest
 import torch
@@ -23,7 +22,6 @@ from former_nb.saving.saving import _hash, load_model, save_model
 transformers = pytest.importorskip("transformers")
 POSIX = pytest.mark.skipif(os.name == "nt", reason="Windows has neither these pipes nor devices")
 CONFIG, WEIGHTS, TOKENIZER = "config.json", "model.safetensors", "tokenizer.json"
-DEEP = "[" * 100_000
 
 
 @pytest.fixture
@@ -46,13 +44,10 @@ def theirs(tmp_path):
     return tmp_path / "theirs"
 
 
-def tie(folder, metadata=None, change=dict):
+def tie(folder, change=dict):
     "Write the weights again, with sums that are right for what the folder holds now."
-    tensors = change(load_file(folder / WEIGHTS))
-    if metadata is None:
-        metadata = {file.name: _hash(file) for file in folder.glob("*.json")}
-    text = metadata if isinstance(metadata, str) else json.dumps(metadata)
-    write_tensors(folder / WEIGHTS, tensors, text)
+    sums = {file.name: _hash(file) for file in folder.glob("*.json")}
+    write_tensors(folder / WEIGHTS, change(load_file(folder / WEIGHTS)), json.dumps(sums))
 
 
 def config(**changes):
@@ -79,16 +74,6 @@ def cast(dtype):
     return lambda folder: tie(folder, change=change)
 
 
-def tie_another(name):
-    "A sum of a file elsewhere, which is right."
-
-    def spoil(folder):
-        (folder.parent / "other.json").write_text("{}")
-        tie(folder, {name: _hash(folder / name)})
-
-    return spoil
-
-
 def no_tensor(tensors):
     return {name: t for name, t in tensors.items() if name != "stack.norm.weight"}
 
@@ -107,33 +92,16 @@ def with_both(factor):
 
 
 FORGED = {
-    "facts in a list": (lambda f: tie(f, [1, 2]), ["a JSON object"]),
-    "facts that are a word": (lambda f: tie(f, '"abc"'), ["a JSON object"]),
-    "facts without end": (lambda f: tie(f, DEEP), ["expected JSON", WEIGHTS]),
-    "no facts": (lambda f: tie(f, ""), ["expected JSON", WEIGHTS]),
     "no architecture": (config(architectures="absent"), ["architectures", "None"]),
     "an architecture of ours that is none": (config(architectures=["Evil"]), ["'Evil'"]),
-    "a name of Python's": (config(architectures=["__class__"]), ["'__class__'"]),
-    "two architectures": (config(architectures=["LanguageModel"] * 2), ["architectures"]),
-    "an architecture that is a word": (config(architectures="LanguageModel"), ["architectures"]),
-    "labels without end": (text("labels.json", DEEP), ["labels.json", "expected JSON"]),
     "labels that are an object": (text("labels.json", "{}"), ["labels.json", "a JSON list"]),
     "labels of a model without": (text("labels.json", '["a"]'), ["labels"]),
     "a key that is not known": (config(n_wings=2), ["'n_wings'", "n_heads", "n_layers"]),
-    "a configuration in a configuration": (config(config={}), ["'config'"]),
-    "a configuration without end": (text(CONFIG, DEEP), [CONFIG, "expected JSON"]),
     "a configuration that is a list": (text(CONFIG, "[]"), [CONFIG, "a JSON object"]),
-    "a configuration in another encoding": (
-        lambda f: (f / CONFIG).write_bytes(b"\xff\xfe{\0}\0"),
-        [CONFIG, "expected JSON"],
-    ),
     "no sizes": (text(CONFIG, '{"architectures": ["LanguageModel"]}'), ["vocab_size"]),
     "a size that is a word": (config(n_layers="two"), ["n_layers", "'two'"]),
     "a vocabulary of gigabytes": (config(vocab_size=10**8), ["100000000 tokens"]),
-    "layers of gigabytes": (config(n_layers=10**6), [" GB"]),
     "whole numbers": (cast(torch.int32), ["stack.norm.weight", "torch.int32"]),
-    "complex numbers": (cast(torch.complex64), ["stack.norm.weight", "torch.complex64"]),
-    "booleans": (cast(torch.bool), ["stack.norm.weight", "torch.bool"]),
     "a tensor too few": (lambda f: tie(f, change=no_tensor), ["also stack.norm.weight"]),
     "a tensor too many": (
         lambda f: tie(f, change=lambda t: t | {"more": torch.ones(1)}),
@@ -143,14 +111,8 @@ FORGED = {
         lambda f: tie(f, change=lambda t: t | {"stack.norm.weight": torch.ones(1, 8)}),
         ["stack.norm.weight", "(8,)", "(1, 8)"],
     ),
-    "a sum of a file elsewhere": (
-        tie_another(str(Path(__file__).resolve())),
-        ["sums of JSON files in its folder"],
-    ),
-    "a sum of a file above": (tie_another("../other.json"), ["sums of JSON files in its folder"]),
     "no configuration": (lambda f: (f / CONFIG).unlink(), [CONFIG, "No such file"]),
     "no weights": (lambda f: (f / WEIGHTS).unlink(), [WEIGHTS, "No such file"]),
-    "a folder for weights": (lambda f: ((f / WEIGHTS).unlink(), (f / WEIGHTS).mkdir()), [WEIGHTS]),
 }
 
 
@@ -207,36 +169,14 @@ def change_tensor(folder, name, dtype):
 
 
 FOLDERS = {
-    "a configuration without end": (
-        lambda f: (f / CONFIG).write_text('{"model_type": ' + DEEP),
+    "half a configuration": (
+        lambda f: os.truncate(f / CONFIG, 100),
         [CONFIG, "expected JSON"],
     ),
     "labels that are a list": (lambda f: change_config(f, id2label=["a", "b"]), None),
-    "ends that are an object": (
-        lambda f: change_config(f, eos_token_id={"a": 1}),
-        ["eos_token_id"],
-    ),
-    "an index without end": (
-        lambda f: (f / WEIGHTS).rename(f / "model.safetensors.index.json").write_text(DEEP),
-        ["index.json", "expected JSON"],
-    ),
-    "generation without end": (
-        lambda f: (f / "generation_config.json").write_text(DEEP),
-        ["generation_config.json", "expected JSON"],
-    ),
-    "a tokenizer without end": (
-        lambda f: (f / TOKENIZER).write_text(DEEP),
-        [TOKENIZER, "expected JSON"],
-    ),
-    "a tokenizer that is a list": (lambda f: (f / TOKENIZER).write_text("[]"), [TOKENIZER]),
-    "weights of a terabyte": (lambda f: os.truncate(f / WEIGHTS, 2**40), [WEIGHTS, "not whole"]),
     "whole numbers": (
         lambda f: change_tensor(f, "transformer.ln_f.weight", torch.int32),
         ["floating-point numbers in transformer.ln_f.weight", "int32"],
-    ),
-    "complex numbers": (
-        lambda f: change_tensor(f, "transformer.h.0.ln_1.bias", torch.complex64),
-        ["floating-point numbers in transformer.h.0.ln_1.bias", "complex64"],
     ),
 }
 

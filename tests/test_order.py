@@ -242,7 +242,6 @@ PROMISED = {  # why it is offered -> what nothing here imports but its own page 
     "the third pattern, beside windows and documents": "attention.mask_patterns.prefix_mask",
     "byte pairs as derived, without a library": "data.subwords.train_bpe data.subwords.apply_bpe "
     "data.subwords.count_words",
-    "a way out, to other programs": "saving.saving.to_onnx",
     "as a lesson derives it, around or beside which the library has more": "data.text.encode_texts "
     "decoding.translation.beam_decode decoding.translation.bleu",
     "the ladder, for a table or a figure of one's own": "ladder.staircase.course_rungs "

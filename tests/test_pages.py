@@ -42,7 +42,6 @@ BELOW = {  # what modules of the path import of deep dives, which those lessons 
 
 SHOWN = {  # a page exports one module; of these plain ones, deep dives show the source
     "deeper/04_mask_patterns": "attention.mask_patterns",
-    "deeper/07_batches": "models.packing",
     "deeper/08_optimization": "training.losses",
 }
 

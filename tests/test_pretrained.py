@@ -383,16 +383,6 @@ REFUSED = {
         "got 'more'",
     ),
     "whole numbers": (lambda f: change_tensors(f, whole_numbers), "int8"),
-    "an index of other files": (
-        lambda f: (f / "model.safetensors.index.json").write_text(
-            json.dumps({"weight_map": {"a": "../b.safetensors"}})
-        ),
-        "b.safetensors",
-    ),
-    "an index without a map": (
-        lambda f: (f / "model.safetensors.index.json").write_text("{}"),
-        "weight_map",
-    ),
     "no configuration": (lambda f: (f / "config.json").unlink(), "No such file"),
     "a configuration that is a list": (lambda f: (f / "config.json").write_text("[]"), "got []"),
     "an unknown architecture": (
@@ -400,13 +390,7 @@ REFUSED = {
         "got 'T5ForConditionalGeneration'",
     ),
     "a body without a head": (lambda f: change_config(f, architectures=["GPT2Model"]), "GPT2Model"),
-    "an absurd depth": (lambda f: change_config(f, n_layer=10**12), "n_layers"),
-    "an absurd length": (lambda f: change_config(f, n_positions=10**13), "max_len"),
     "another vocabulary": (lambda f: change_config(f, vocab_size=38), "transformer.wte.weight"),
-    "a depth that the files have not": (lambda f: change_config(f, n_layer=100_000), "100,000"),
-    "a name that is a number": (lambda f: change_config(f, architectures=5), "architectures"),
-    "a list for a name": (lambda f: change_config(f, activation_function=["gelu"]), "['gelu']"),
-    "half a layer": (lambda f: change_config(f, n_layer=1.5), "n_layers"),
     "no width": (lambda f: change_config(f, n_embd="absent"), "None"),
     "other scores": (lambda f: change_config(f, scale_attn_weights=False), "scale_attn_weights"),
     "another activation": (lambda f: change_config(f, activation_function="mish"), "'mish'"),

@@ -10,15 +10,14 @@ from . import classifier as classifier
 from . import config as config
 from . import encoder_decoder as encoder_decoder
 from . import fine_tuning as fine_tuning
-from . import hub_config as hub_config
 from . import initialization as initialization
 from . import language_model as language_model
 from . import layers as layers
 from . import masked_language as masked_language
-from . import packing as packing
 from . import parts as parts
 from . import post_norm as post_norm
 from . import pretrained as pretrained
+from . import rope_scaling as rope_scaling
 from . import savable as savable
 from . import two_stacks as two_stacks
 from .config import TransformerConfig as TransformerConfig

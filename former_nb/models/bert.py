@@ -6,7 +6,7 @@ from torch import nn
 
 from ..attention.fused import attention
 from ..attention.masks import padding_mask
-from ..base.guards import check_ids, check_int, check_type
+from ..base.guards import check_ids, check_type
 from .build import build_norm, build_positions, classifier_parts
 from .choices import ACTIVATIONS, find_part
 from .config import TransformerConfig
@@ -44,12 +44,10 @@ class BertEmbedding(Embedding):
         self,
         config: TransformerConfig,
         n_segments: int = 2,  # vectors for what part of a text a token stands in
-        dropout: float | None = None,  # that of `config` if left out
+        dropout: float = 0.0,  # probability that a number is dropped, in training only
     ):
         positions = build_positions(config, "input")
-        dropout = config.dropout if dropout is None else dropout
         super().__init__(config.vocab_size, config.d_model, positions, dropout)
-        check_int("n_segments", n_segments)
         self.segments = nn.Embedding(n_segments, config.d_model)
         self.norm = build_norm(config)
         nn.init.normal_(self.segments.weight, std=0.02)

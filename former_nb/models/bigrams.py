@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from ..attention.fused import attention
-from ..base.guards import check_choice, check_int
+from ..base.guards import check_int
 from ..data.text import PAD, pad_rows
 from .build import classifier_parts, start_embedding
 from .config import TransformerConfig
@@ -45,15 +45,13 @@ class BigramEmbedding(Embedding):
         self,
         config: TransformerConfig,
         n_bigrams: int,  # vectors shared by all pairs; 0 does without
-        dropout: float | None = None,  # that of `config` if left out
+        dropout: float = 0.0,  # probability that a number is dropped, in training only
         spread: bool = True,  # as for `number_pairs`
     ):
-        dropout = config.dropout if dropout is None else dropout
         with NoRandomWeights():
             super().__init__(config.vocab_size, config.d_model, None, dropout)
         start_embedding(self, config)
         check_int("n_bigrams", n_bigrams, 0)
-        check_choice("spread", spread, (True, False))
         self.spread = spread
         self.bigrams = None
         if n_bigrams:

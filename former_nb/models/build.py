@@ -7,6 +7,7 @@ command line, saved folders and the readers of other people's weights.
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -18,11 +19,10 @@ from ..base.guards import LARGEST, check_choice, check_int, check_share, check_t
 from .choices import ACTIVATIONS, NORMS, POSITIONS, find_part
 from .config import BIASES, TransformerConfig
 from .encoder_decoder import DecoderBlock
-from .hub_config import EmbedNorm
 from .initialization import NoRandomWeights, init_weights
 from .layers import Block, Embedding, FeedForward, Stack
 from .modern_decoder import GroupedQueryAttention, SwiGLU
-from .parts import CrossAttention, Decoder, FusedRMSNorm, ScaledEmbedding, WideCrossAttention
+from .parts import CrossAttention, Decoder, EmbedNorm, FusedRMSNorm, ScaledEmbedding
 from .post_norm import PostNormBlock, PostNormDecoderBlock
 
 __all__ = [
@@ -49,15 +49,6 @@ def build_attention(
     if config.n_kv_heads is None and config.d_k is None:
         return MultiHeadAttention(config.d_model, config.n_heads)
     return GroupedQueryAttention(config.d_model, config.n_heads, config.n_kv_heads, config.d_k)
-
-
-def build_cross(
-    config: TransformerConfig,
-) -> CrossAttention:
-    "The layer of a decoder's block that reads a memory; no heads share keys and values there."
-    if config.d_k is None:
-        return CrossAttention(config.d_model, config.n_heads)
-    return WideCrossAttention(config.d_model, config.n_heads, d_k=config.d_k)
 
 
 def build_ff(
@@ -118,7 +109,7 @@ def build_decoder_block(
     "A block that also reads a memory, pre-norm or post-norm."
     attention = build_attention(config)
     ff = build_ff(config)
-    cross = build_cross(config)
+    cross = CrossAttention(config.d_model, config.n_heads, d_k=config.d_k)  # no heads share
     norms = build_norm(config), build_norm(config), build_norm(config)
     kind = DecoderBlock if config.norm_first else PostNormDecoderBlock
     return kind(attention, cross, ff, *norms, config.dropout)
@@ -236,15 +227,9 @@ def sizes_of(
     embed: Any = getattr(model, "tgt_embed", getattr(model, "embed", None))
     stack: Any = getattr(model, "decoder", getattr(model, "stack", None))
     if config is not None:
-        n_layers = len(stack.blocks) if hasattr(stack, "blocks") else config.n_layers
-        if n_layers == config.n_layers:
-            return config
-        return SimpleNamespace(  # blocks were removed or added
-            vocab_size=config.vocab_size,
-            n_layers=n_layers,
-            max_len=config.max_len,
-            positions=config.positions,
-        )
+        if hasattr(stack, "blocks"):  # some may have been removed or added
+            return replace(config, n_layers=len(stack.blocks))
+        return config
     is_ours = isinstance(embed, Embedding) and isinstance(stack, Stack)
     check_that(is_ours, "model", "a `LanguageModel`", model, TypeError)
     added = embed.position_embedding

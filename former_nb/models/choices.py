@@ -67,7 +67,7 @@ POSITIONS = {
     "rotary": Scheme(
         "attention",
         "window",
-        "former_nb.models.hub_config.make_rotary",
+        "former_nb.models.rope_scaling.make_rotary",
         "head_width rope_base rope_scaling",
         pairs=True,
     ),
@@ -81,7 +81,7 @@ POSITIONS = {
 ACTIVATIONS = {
     "relu": Activation("torch.nn.functional.relu"),
     "gelu": Activation("torch.nn.functional.gelu"),
-    "gelu_tanh": Activation("former_nb.models.hub_config.gelu_tanh"),  # GPT-2's
+    "gelu_tanh": Activation("former_nb.models.parts.gelu_tanh"),  # GPT-2's
     "silu": Activation("torch.nn.functional.silu"),
     "swiglu": Activation("former_nb.models.modern_decoder.SwiGLU", gated=True),
 }

@@ -14,7 +14,7 @@ from ..base.core import Settings, refuse_change
 from ..base.guards import check_heads, check_int, check_that
 from ..base.ranges import ZERO_OR_MORE, Range, check_fields
 from .choices import ACTIVATIONS, MODEL, POSITIONS
-from .hub_config import scale_frequencies
+from .rope_scaling import scale_frequencies
 
 __all__ = [
     "BIASES",

@@ -1,5 +1,5 @@
-"""Parts that compute what those of the lessons compute, and more: embeddings on another scale, a
-fused norm, a memory that is projected once.
+"""Parts that compute what those of the lessons compute, and more: embeddings on another scale or
+with a norm, another GELU, a fused norm, a memory that is projected once.
 
 `models/build.py` makes models of them. A model that is made of the lessons' own parts computes the
 same, so no lesson shows these.
@@ -20,10 +20,11 @@ from .modern_decoder import GroupedQueryAttention, RMSNorm
 
 __all__ = [
     "ScaledEmbedding",
+    "EmbedNorm",
+    "gelu_tanh",
     "FusedRMSNorm",
     "ReadMemory",
     "CrossAttention",
-    "WideCrossAttention",
     "Decoder",
     "project_memory",
 ]
@@ -56,6 +57,35 @@ class ScaledEmbedding(Embedding):
         return self.dropout(x)
 
 
+class EmbedNorm(nn.Module):
+    "A norm on embeddings and their positions, before the first block (Lewis et al. 2020, BART)."
+
+    def __init__(
+        self,
+        position_embedding: nn.Module | None,  # called with x and positions
+        norm: nn.Module,
+    ):
+        super().__init__()
+        self.position_embedding = position_embedding
+        self.norm = norm
+
+    def forward(
+        self,
+        x: torch.Tensor,  # (B, T, d_model)
+        positions: torch.Tensor | None = None,  # (T,) or (B, T); for `position_embedding`
+    ) -> torch.Tensor:  # (B, T, d_model)
+        if self.position_embedding is not None:
+            x = self.position_embedding(x, positions)
+        return self.norm(x)
+
+
+def gelu_tanh(
+    x: torch.Tensor,  # of any shape
+) -> torch.Tensor:  # the same shape
+    "The activation GELU by way of a hyperbolic tangent, as GPT-2 computes it."
+    return F.gelu(x, approximate="tanh")
+
+
 class FusedRMSNorm(RMSNorm):
     "`RMSNorm` by PyTorch's kernel, which reads each vector once."
 
@@ -70,8 +100,11 @@ class ReadMemory(NamedTuple):
     attend: Callable  # (q, k, v, mask, is_causal) -> y
 
 
-class CrossAttention(encoder_decoder.CrossAttention):
-    "The lesson's cross-attention, which also takes a projected memory, or a `ReadMemory`."
+class CrossAttention(encoder_decoder.CrossAttention, GroupedQueryAttention):
+    """The lesson's cross-attention, which also takes a projected memory, or a `ReadMemory`.
+
+    It is made as a `GroupedQueryAttention`, and so its heads may have a width of their own.
+    """
 
     def project(
         self,
@@ -101,10 +134,6 @@ class CrossAttention(encoder_decoder.CrossAttention):
         y = attend(q, k, v, mask, is_causal)  # (B, h, T, d_k)
         check_attended(y, q)
         return self.w_o(self.merge(y))  # (B, T, d_model)
-
-
-class WideCrossAttention(CrossAttention, GroupedQueryAttention):
-    "`CrossAttention` whose heads have a width of their own."
 
 
 class Decoder(encoder_decoder.Decoder):

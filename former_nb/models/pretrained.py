@@ -74,10 +74,10 @@ def check_memory(
     config: TransformerConfig,  # of a model that is to be built
 ) -> None:
     "Raise `ValueError` for a model that this machine's memory cannot hold, before any is taken."
+    if torch.get_default_device().type == "meta":  # where weights take none
+        return
     memory = psutil.virtual_memory().total  # bytes
-    needed = 40_000 * config.n_layers  # the objects of the blocks
-    if torch.get_default_device().type != "meta":  # where weights take none
-        needed += 4 * config.n_parameters
+    needed = 4 * config.n_parameters
     if needed > memory:
         sizes = ", ".join(f"{name} = {getattr(config, name):,}" for name in SIZES)
         raise ValueError(
@@ -133,8 +133,6 @@ class Pretrained(PyTorchModelHubMixin):
         super().__init_subclass__(**kwargs)
         package = __name__.partition(".")[0]
         before = MODEL_CLASSES.get(cls.__name__)
-        if cls.__module__.partition(".")[0] == "torch":  # made where weights are cut
-            return
         if before is None or before.__module__.partition(".")[0] != package:
             MODEL_CLASSES[cls.__name__] = cls
 
@@ -196,25 +194,20 @@ class Pretrained(PyTorchModelHubMixin):
         """
         save_directory = check_path("save_directory", save_directory)
         kwargs.setdefault("repo_id", save_directory.name)
-        again = _as_configured(self)
-        if again is not self:
-            return again.save_pretrained(save_directory, **kwargs)
+        whole: Any = self
+        model = _as_configured(plain_weights(whole))
         values = {}
-        if self.config is not None:
-            values.update(_as_json(self.config))
-        for name, value in getattr(self, "init_args", {}).items():
+        if model.config is not None:
+            values.update(_as_json(model.config))
+        for name, value in getattr(model, "init_args", {}).items():
             values[name] = _as_json(value)
         if kwargs.get("config") is None:  # as the mixin gives it before it pushes
             kwargs["config"] = values
         with atomic_write(save_directory, "save_directory") as folder:
-            result = super().save_pretrained(folder, **kwargs)
+            result = PyTorchModelHubMixin.save_pretrained(model, folder, **kwargs)
             if (save_directory / "README.md").exists():
                 (folder / "README.md").unlink(missing_ok=True)
         return result
-
-    def _save_pretrained(self, save_directory):
-        "Where the mixin writes weights."
-        PyTorchModelHubMixin._save_pretrained(plain_weights(self), save_directory)
 
     @classmethod
     def from_pretrained(
@@ -308,14 +301,14 @@ def _refuse_difference(ours, theirs):
 
 
 def _as_configured(model):
-    """The model, or, if it was made of parts by hand, one like it that its configuration makes.
+    """A model with the weights of this one, as its configuration makes it, for whoever loads it.
 
-    Raises `ValueError` if the configuration makes another model. A model that was made from it may
-    have weights of other names or shapes: a block less, or a pruned layer. Whoever loads them is
-    told.
+    Raises `ValueError` if the configuration makes another model. What makes a class of somebody
+    else's nobody knows, so such a model stays as it is.
     """
     cls: Any = type(model)
-    by_hand = not hasattr(model, "init_args")
+    arguments = getattr(model, "init_args", None)
+    by_hand = arguments is None
     made_by_us = _parts_of(cls) is not None if by_hand else _is_made_here(cls)
     if not made_by_us:
         return model
@@ -324,26 +317,21 @@ def _as_configured(model):
     check_that(has_config, "model", expected, f"a {cls.__name__} made of parts, without one")
     if by_hand:
         names = [n for n in _saved_names(cls) if n not in ("config", "tgt_config")]
-        given = {name: getattr(model, name) for name in names if hasattr(model, name)}
-        with torch.random.fork_rng(devices=[]), NoRandomWeights():
-            again = cls.from_config(model.config, **given)
-    else:
-        with torch.device("meta"), ShapesOnly():
-            again = cls.from_config(model.config, **model.init_args)
-    plain = plain_weights(model)
-    _refuse_untied(plain, again)
-    if not by_hand and _shapes(plain) != _shapes(again):
-        return model
-    _refuse_difference(_classes(plain), _classes(again))
-    _refuse_difference(_shapes(plain), _shapes(again))
-    ours = _settings(plain)
+        arguments = {name: getattr(model, name) for name in names if hasattr(model, name)}
+    with torch.device("meta"), ShapesOnly():
+        again = cls.from_config(model.config, **arguments)
+    _refuse_untied(model, again)
+    _refuse_difference(_classes(model), _classes(again))
+    _refuse_difference(_shapes(model), _shapes(again))
+    ours = _settings(model)
     theirs = _settings(again)
     both = [name for name in theirs if name in ours and not name.endswith(NOT_THE_NUMBERS)]
     _refuse_difference({n: ours[n] for n in both}, {n: theirs[n] for n in both})
-    if not by_hand:
-        return model
-    again.load_state_dict(plain.state_dict())
-    return again.train(model.training)
+    state = model.state_dict()
+    for name in tied_names(model).keys() - tied_names(again).keys():
+        state[name] = state[name].clone()  # of one module that stands in two places
+    again.load_state_dict(state, assign=True)
+    return again
 
 
 def _refuse_untied(model, again):
@@ -351,17 +339,12 @@ def _refuse_untied(model, again):
     weights = dict(model.named_parameters(remove_duplicate=False))
     for name, first in tied_names(again).items():
         one, other = weights.get(first), weights.get(name)
-        if one is None or other is None or _same(one, other):
+        if one is None or other is None or one is other or one.equal(other.to(one)):
             continue
         expected = f"one weight for {first} and {name}"
         if not hasattr(model, "tgt_embed"):
             expected += ", or tied_head=False"
         raise ValueError(f"model.config: expected {expected}, got two that differ")
-
-
-def _same(one, other):
-    "Whether two tensors have the same numbers."
-    return one is other or one.equal(other.to(one))
 
 
 def _saved_names(cls):
@@ -389,7 +372,6 @@ def build_model(
         if arguments.get(name) is not None:
             check_keys(name, arguments[name], fields)
             arguments[name] = TransformerConfig(**arguments[name])
-            check_memory(arguments[name])
     with torch.random.fork_rng(devices=[]), NoRandomWeights():
         return cls.from_config(**arguments)
 

@@ -5,7 +5,7 @@ from ..lazy import lazy_names
 __getattr__, __dir__, __all__ = lazy_names(
     __name__,
     {
-        "saving": "load_model save_model to_onnx",
+        "saving": "load_model save_model",
         "hugging_face": "from_hugging_face to_hugging_face",
         "families": "add_families",
     },

@@ -9,7 +9,6 @@ from .hugging_face import from_hugging_face as from_hugging_face
 from .hugging_face import to_hugging_face as to_hugging_face
 from .saving import load_model as load_model
 from .saving import save_model as save_model
-from .saving import to_onnx as to_onnx
 
 __all__ = [
     "add_families",
@@ -17,5 +16,4 @@ __all__ = [
     "load_model",
     "save_model",
     "to_hugging_face",
-    "to_onnx",
 ]

@@ -1,32 +1,16 @@
-"""Parts that only weights that were trained elsewhere ask for: another GELU, rotary positions that
-are stretched, a norm on the embeddings.
-"""
+"""Rotary positions that are stretched, so that a model reads longer texts than it learned from."""
 
 import math
 from functools import partial
 from typing import Any
 
 import torch
-import torch.nn.functional as F
-from torch import nn
 
 from ..attention.angle_tables import Rotary
 from ..attention.relative_positions import ScaledRotary
 from ..base.guards import check_that
 
-__all__ = [
-    "gelu_tanh",
-    "scale_frequencies",
-    "make_rotary",
-    "EmbedNorm",
-]
-
-
-def gelu_tanh(
-    x: torch.Tensor,  # of any shape
-) -> torch.Tensor:  # the same shape
-    "The activation GELU by way of a hyperbolic tangent, as GPT-2 computes it."
-    return F.gelu(x, approximate="tanh")
+__all__ = ["scale_frequencies", "make_rotary"]
 
 
 SCALINGS = {  # kind -> the numbers that it needs
@@ -78,25 +62,3 @@ def make_rotary(
     if scaling is None:
         return Rotary(d_k, base)
     return ScaledRotary(d_k, base, partial(scale_frequencies, scaling=scaling))
-
-
-class EmbedNorm(nn.Module):
-    "A norm on embeddings and their positions, before the first block (Lewis et al. 2020, BART)."
-
-    def __init__(
-        self,
-        position_embedding: nn.Module | None,  # called with x and positions
-        norm: nn.Module,
-    ):
-        super().__init__()
-        self.position_embedding = position_embedding
-        self.norm = norm
-
-    def forward(
-        self,
-        x: torch.Tensor,  # (B, T, d_model)
-        positions: torch.Tensor | None = None,  # (T,) or (B, T); for `position_embedding`
-    ) -> torch.Tensor:  # (B, T, d_model)
-        if self.position_embedding is not None:
-            x = self.position_embedding(x, positions)
-        return self.norm(x)
