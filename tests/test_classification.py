@@ -48,7 +48,6 @@ def test_texts_get_the_numbers_of_their_classes():
 def test_a_row_is_cut_in_the_middle_or_into_windows_that_overlap():
     row = list(range(10, 20))
     assert truncate(row, 6) == [10, 11, 16, 17, 18, 19]
-    assert truncate(row, 6, "head") == [10, 11, 12, 13, 14, 15]
     assert windows(row, 4) == [[10, 11, 12, 13], [13, 14, 15, 16], [16, 17, 18, 19]]
 
 
@@ -61,11 +60,10 @@ def test_windows_and_cuts(n, limit):
     assert len(parts) == max(1, math.ceil(n / limit))
     for part in filter(None, parts):
         assert len(part) == min(n, limit) and part == list(range(part[0], part[0] + len(part)))
-    for strategy in ("head", "head_tail"):
-        cut = truncate(row, limit, strategy)
-        assert len(cut) == min(n, limit) and cut == sorted(set(cut))
-        assert n <= limit or limit < 3 or cut[0] == 0
-    assert n <= limit or truncate(row, limit)[-1] == row[-1]
+    cut = truncate(row, limit)
+    assert len(cut) == min(n, limit) and cut == sorted(set(cut))
+    assert n <= limit or limit < 3 or cut[0] == 0
+    assert n <= limit or cut[-1] == row[-1]
 
 
 def test_tokens_are_left_out_before_the_cut_and_repeatably():
@@ -115,8 +113,7 @@ def test_predict_gives_each_text_its_own_answer():
 def test_predict_averages_windows_or_truncates():
     m, text = small(), "".join(random.Random(0).choices("abc ", k=50))
     row = [BOS, *LETTERS.encode(text), EOS]
-    cut = lambda strategy: torch.tensor([truncate(row, 16, strategy)])
-    wanted = {strategy: m(cut(strategy)).softmax(-1)[0] for strategy in ("head", "head_tail")}
+    wanted = {"head_tail": m(torch.tensor([truncate(row, 16)])).softmax(-1)[0]}
     wanted["windows"] = m(torch.tensor(windows(row, 16))).softmax(-1).mean(0)
     for strategy, p in wanted.items():
         found = predict(m, LETTERS, [text], strategy=strategy)[["p(0)", "p(1)"]].to_numpy()[0]
@@ -222,7 +219,7 @@ def test_balance_and_report():
 M, T, XY = small(), LETTERS, ["x", "y"]
 BAD = [
     ("no room", lambda: truncate([1], 0), ValueError, "max_len"),
-    ("a way", lambda: truncate([1], 1, "tail"), ValueError, "strategy"),
+    ("a way", lambda: predict(M, T, ["a"], strategy="tail"), ValueError, "strategy"),
     ("no window", lambda: windows([1], 0), ValueError, "max_len"),
     ("fractions", lambda: collate_labels([([1.5], 0)]), TypeError, "rows"),
     ("a word", lambda: collate_labels([([1], "good")]), TypeError, ""),
@@ -246,13 +243,10 @@ test_bad_input_is_named = every_row(BAD)
 
 
 def test_a_text_that_spells_a_special_token_costs_its_own_row_only():
-    "A tokenizer that refuses one of several texts is asked for each alone."
+    "A tokenizer may refuse one of several texts."
 
     class Strict(CharTokenizer):
         kind = "strict"
-
-        def encode_batch(self, texts):
-            return [self.encode(text) for text in texts]
 
         def encode(self, text):
             if "!" in text:

@@ -6,6 +6,7 @@ import math
 import subprocess
 import sys
 from pathlib import Path
+from unittest import mock
 
 import pytest
 import torch
@@ -17,6 +18,7 @@ from former_nb.base.core import pick_device
 from former_nb.data.batches import make_batches
 from former_nb.data.text import BOS, EOS
 from former_nb.data.tokenization import CharTokenizer
+from former_nb.decoding import classification
 from former_nb.decoding.beam_search import beam_search
 from former_nb.decoding.caches import generate
 from former_nb.decoding.classification import collate_labels, predict
@@ -176,7 +178,8 @@ def see_predictions(kind):
         model.to(kind)
         found = []
         one = count(seen, lambda: found.append(predict(model, LETTERS, texts)))[0]
-        many = count(seen, lambda: predict(model, LETTERS, texts, max_tokens=40))[0]
+        with mock.patch.object(classification, "MAX_TOKENS", 40):
+            many = count(seen, lambda: predict(model, LETTERS, texts))[0]
         assert one == many == 1, seen
     assert found[0]["label"].tolist() == expected["label"].tolist()
     assert found[0]["p(1)"].tolist() == pytest.approx(expected["p(1)"].tolist(), nan_ok=True)

@@ -34,7 +34,7 @@ from former_nb.decoding.sampling import (
     with_top_k,
     with_top_p,
 )
-from former_nb.decoding.translating import split_text, translate
+from former_nb.decoding.translating import translate
 from former_nb.inspection.ngrams import NGram
 from former_nb.inspection.scores import compare_translations
 from former_nb.models.config import TransformerConfig
@@ -55,7 +55,6 @@ PROMPT = dict(model=MODEL, prompts="ab", max_new_tokens=2, pick=Sampling(), toke
 
 CALLS = [  # what is called, with arguments of which each is exchanged in turn, and those left alone
     (beam_search, dict(model=MODEL, prompts=[1, 5], num_beams=2, max_new_tokens=3, **WRITING)),
-    (beam_search, dict(model=MODEL, prompts=[1], num_beams=2, max_new_tokens=1, early_stop=True)),
     (beam_search, dict(model=MODEL, prompts=[1, 5], num_beams=2, max_new_tokens=1, cache=None)),
     (length_score, dict(length=3, length_penalty=1.0, convention="mean"), dict(total=-1.0)),
     (LayerCache, dict(window=None)),
@@ -84,11 +83,10 @@ CALLS = [  # what is called, with arguments of which each is exchanged in turn, 
     (NGram, dict(rows=[[1, 5, 2]], order=2, vocab_size=9, discount=0.75)),
     (make_batches, dict(batch_size=2, seed=0, collate=collate, length=len), dict(rows=[[1], [2]])),
     (BatchOrder, dict(batch_size=2, shuffle=True, seed=0), dict(lengths=[1, 2, 3])),
-    (split_text, dict(text="ab cd", tokenizer=LETTERS, limit=3)),
     (translate, dict(model=TRANSLATOR, tokenizer=LETTERS, sentences=["ab"], num_beams=2)),
     (
         translate,
-        dict(length_penalty=1.0, convention="mean", max_tokens=99, ahead=9, num_return_sequences=1),
+        dict(length_penalty=1.0, num_return_sequences=1),
         dict(model=TRANSLATOR, tokenizer=LETTERS, sentences=["ab"], num_beams=2),
     ),
     (compare_translations, dict(first=["a"], second=["a"], references=["a"], n=9)),

@@ -19,7 +19,6 @@ OTHER_NAMES = {  # what other libraries and older versions call it -> what to wr
     "eos_token_id": "eos_token_ids",
     "pad_token_id": "suppress_tokens",
     "bad_words_ids": "suppress_tokens",
-    "early_stopping": "early_stop",
     "input_ids": "prompts",
     "inputs": "prompts",
     "idx": "prompts",

@@ -118,7 +118,7 @@ class _Texts:
                 moving.append(candidate)
         return [moving.pop(0) if row is None else row for row in rows]
 
-    def stop(self, step, n, early_stop):
+    def stop(self, step, n):
         "The texts are over when the best that grows scores too little, by its length or by any."
         self.finished.sort(key=lambda text: -text[1])
         best = max(self.sums)
@@ -126,7 +126,7 @@ class _Texts:
         bound = self.score(best, self.steps)  # the most that can come of it
         if bound == -math.inf or self.reached(now, self.num_beams):
             self.over = True
-        if early_stop and self.reached(bound, n):
+        if self.reached(bound, n):
             self.over = True
 
     def reached(self, score, n):
@@ -142,7 +142,7 @@ class _Texts:
 
 # %% ../../nbs/deeper/11_beam_search.ipynb #62b3049f
 @torch.no_grad()
-def _search(model, tokens, texts, never, n_best, early_stop, cache):
+def _search(model, tokens, texts, never, n_best, cache):
     "Let all texts grow together, a token in each step, until all are over or cut."
     device = tokens.device
     length = tokens.shape[1]  # of each text
@@ -167,7 +167,7 @@ def _search(model, tokens, texts, never, n_best, early_stop, cache):
             continued = text.grow(totals[b], parents[b], chosen[b], step)
             rows += [b * w + parent for parent in continued]
             if not text.over:
-                text.stop(step, n_best, early_stop)
+                text.stop(step, n_best)
         if all(text.over for text in texts):
             return
         grown = []  # B * num_beams rows
@@ -197,7 +197,6 @@ def beam_search(
     suppress_tokens: Iterable[int] = (PAD, BOS, UNK),  # tokens that are not taken
     use_cache: bool = True,  # False feeds everything again at each step: slower, same answer
     cache=None,  # an empty cache with `reorder`; one is made for a model of this course
-    early_stop: bool = True,  # False goes on when nothing can overtake: slower, same answer
 ) -> list:  # (text, score), best first, prompt and end included; for a batch a list of such lists
     """Follow the likeliest beginnings until as many are finished and none that grows is better.
 
@@ -212,7 +211,6 @@ def beam_search(
     check_fresh(cache)
     check_that(cache is None or use_cache, "cache", "None beside `use_cache=False`", cache)
     check_choice("use_cache", use_cache, (True, False))
-    check_choice("early_stop", early_stop, (True, False))
     length_score(0.0, 1, length_penalty, convention)  # raises for bad settings
 
     first = next(iter(prompts), ())
@@ -242,7 +240,7 @@ def beam_search(
             reader = faster(model, steps)
     tokens = torch.tensor(rows, dtype=torch.int64, device=here.device)  # (B, T)
     with evaluating:
-        _search(reader, tokens, texts, never, num_return_sequences, early_stop, cache)
+        _search(reader, tokens, texts, never, num_return_sequences, cache)
     best = [text.finished[:num_return_sequences] for text in texts]
     found = [text for some in best for text, _ in some]
     n_cut = sum(text[-1] not in ends for text in found)

@@ -12,8 +12,6 @@ import csv
 import io
 import math
 import random
-import re
-import unicodedata
 import warnings
 from collections import Counter
 from collections.abc import Iterable
@@ -79,20 +77,15 @@ def label_rows(
     return [(row, numbers[label]) for row, label in zip(rows, labels)]
 
 
-STRATEGIES = ("windows", "head", "head_tail")
-
-
 def truncate(
     row: list[int],
-    max_len: int,  # tokens that may stay
-    strategy: str = "head_tail",  # or 'head'; a third from the beginning, the rest from the end
+    max_len: int,  # tokens that may stay: a third from the beginning, the rest from the end
 ) -> list[int]:  # at most `max_len` tokens
     "Cut a row that is too long."
     check_int("max_len", max_len)
-    check_choice("strategy", strategy, STRATEGIES[1:])
     if len(row) <= max_len:
         return row
-    head = max_len if strategy == "head" else max_len // 3
+    head = max_len // 3
     tail = max_len - head
     return [*row[:head], *row[len(row) - tail :]]
 
@@ -120,7 +113,6 @@ def _drop_tokens(row, probability):
 def collate_labels(
     rows: list[tuple[list[int], int]],  # tokens and the number of the class
     max_len: int | None = None,  # cut longer rows as `truncate` does
-    strategy: str = "head_tail",  # or 'head'
     word_dropout: float = 0.0,  # probability that a token is left out; for training
 ) -> tuple[torch.Tensor, torch.Tensor]:  # tokens (B, T), padded with PAD, and labels (B,)
     """A batch of texts with their labels. Tokens are left out before a row is cut, so that over the
@@ -135,7 +127,7 @@ def collate_labels(
     if word_dropout:
         texts = [_drop_tokens(row, word_dropout) for row in texts]
     if max_len is not None:
-        texts = [truncate(row, max_len, strategy) for row in texts]
+        texts = [truncate(row, max_len) for row in texts]
     return pad_rows(texts), labels
 
 
@@ -167,52 +159,19 @@ def label_batches(
 
 # ---- predictions
 
+MAX_TOKENS = 16_384  # per batch
 
-def _note(text, tokenizer):
-    "What is odd about a text. Raises `TypeError` or `ValueError` for what is none."
-    unknown = tokenizer.unknown(text)
+
+def _encode(text, tokenizer):
+    "The tokens of a text, None where it is none, and a note of what is odd."
+    try:
+        unknown = tokenizer.unknown(text)
+        row = [*tokenizer.before, *tokenizer.encode(text), *tokenizer.after]
+    except (TypeError, ValueError) as error:
+        return None, str(error)
     if not text.strip():
-        return "empty text"
-    return f"unknown characters: {unknown[:20]!r}" if unknown else ""
-
-
-def _encode(texts, tokenizer):
-    "For each text its tokens, None where it is none, and a note."
-    notes: list = []
-    readable = []
-    for i, text in enumerate(texts):
-        try:
-            notes.append(_note(text, tokenizer))
-            readable.append(i)
-        except (TypeError, ValueError) as error:
-            notes.append(str(error))
-    rows: list = [None] * len(notes)
-    several = [texts[i] for i in readable]
-    try:
-        encoded = tokenizer.encode_batch(several)
-    except ValueError:  # for one of them
-        encoded = [_encode_alone(text, tokenizer) for text in several]
-    for i, row in zip(readable, encoded):
-        if isinstance(row, ValueError):
-            notes[i] = str(row)
-        else:
-            rows[i] = [*tokenizer.before, *row, *tokenizer.after]
-    return list(zip(rows, notes))
-
-
-def _encode_alone(text, tokenizer):
-    "The tokens of one text, or the error that says why there are none."
-    try:
-        return tokenizer.encode(text)
-    except ValueError as error:
-        return error
-
-
-def _cut(row, limit, strategy):
-    "A row as pieces that the model can read."
-    if strategy == "windows":
-        return windows(row, limit)
-    return [truncate(row, limit, strategy)]
+        return row, "empty text"
+    return row, f"unknown characters: {unknown[:20]!r}" if unknown else ""
 
 
 def _piece_length(piece):
@@ -220,14 +179,15 @@ def _piece_length(piece):
 
 
 @torch.no_grad()
-def _average(model, pieces, n, max_tokens):
+def _average(model, pieces, n):
     "Probabilities (n, n_classes) of n texts from those of their pieces; NaN without a piece."
     device = next(model.parameters()).device
     total = torch.zeros(n, model.n_classes + 1, device=device)  # the last column counts pieces
     batches: Iterable = []
     if pieces:
+        size = max(MAX_TOKENS, model.config.max_len)
         batches = make_batches(
-            pieces, max_tokens=max_tokens, length=_piece_length, collate=collate_labels
+            pieces, max_tokens=size, length=_piece_length, collate=collate_labels
         )
     with eval_mode(model):
         for batch in batches:
@@ -244,8 +204,7 @@ def predict(
     tokenizer: TextTokenizer,
     texts: list[str],  # of any length; what is no text gets no label
     labels: list[str] | None = None,  # the names of the classes; their numbers if left out
-    strategy: str = "windows",  # texts too long for the model: or 'head', 'head_tail'
-    max_tokens: int = 16_384,  # per batch
+    strategy: str = "windows",  # for a text too long for the model; or 'head_tail', as `truncate`
 ) -> pd.DataFrame:  # a row per text: label, p(name) for each class, and a note
     "Labels and probabilities. A text that cannot be read costs its own row only: no label, NaN."
     if labels is None:
@@ -253,16 +212,17 @@ def predict(
         check_that(several, "model", "one with `n_classes`", type(model).__name__)
         labels = [str(i) for i in range(model.n_classes)]
     check_pair(model, tokenizer, labels)
-    check_choice("strategy", strategy, STRATEGIES)
-    check_int("max_tokens", max_tokens)
+    check_choice("strategy", strategy, ("windows", "head_tail"))
     limit = model.config.max_len
     notes = []
     pieces = []  # each is its tokens and the number of its text
-    for i, (row, note) in enumerate(_encode(check_texts(texts, any_kind=True), tokenizer)):
+    for i, text in enumerate(check_texts(texts, any_kind=True)):
+        row, note = _encode(text, tokenizer)
         notes.append(note)
         if row is not None:
-            pieces += [(piece, i) for piece in _cut(row, limit, strategy)]
-    p = _average(model, pieces, len(notes), max(max_tokens, limit))  # (n, n_classes)
+            cut = windows(row, limit) if strategy == "windows" else [truncate(row, limit)]
+            pieces += [(piece, i) for piece in cut]
+    p = _average(model, pieces, len(notes))  # (n, n_classes)
     best = [None if row.isnan().any() else labels[row.argmax()] for row in p]
     columns = {"label": pd.Series(best, dtype=object)}
     for k, name in enumerate(labels):
@@ -315,14 +275,12 @@ def read_labeled_csv(
 
 def _parse(content, strict=False):
     "Each row of CSV with the line that it begins in; None where a strict reader stops."
-    mark = next(c for c in map(chr, range(0xE000, 0xF900)) if c not in content)
-    returns = "\r" in content  # which would end a line
-    reader = csv.reader(io.StringIO(content.replace("\r", mark)), strict=strict)
+    reader = csv.reader(io.StringIO(content.replace("\r", " ")), strict=strict)
     longest = csv.field_size_limit(len(content) + 1)
     try:
         line = 1
         for row in reader:
-            yield line, [cell.replace(mark, "\r") for cell in row] if returns else row
+            yield line, row
             line = reader.line_num + 1
     except csv.Error:
         yield line, None
@@ -374,26 +332,15 @@ def _odd_rows(content, rows, k, width):
         yield f"{odd}; a quote inside of a text is doubled"
 
 
-DIFFER = "differ by capitals, spaces or invisible characters only"
-
-
-def _meaning(label):
-    "What a reader sees in a label: a number, or its letters."
-    seen = "".join(c for c in label if unicodedata.category(c) != "Cf")
-    seen = " ".join(seen.casefold().split())
-    return float(seen) if re.fullmatch(r"[+-]?[0-9]+(\.[0-9]*)?", seen) else seen
-
-
 def _odd_labels(rows, k):
-    "Notes on labels that mean the same to a reader: only capitals, spaces, zeros differ."
+    "Notes on labels of which only capitals and spaces differ."
     alike = {}
     for raw in sorted({row[k] for _, row in rows}):
-        alike.setdefault(_meaning(raw), []).append(raw)
+        alike.setdefault(" ".join(raw.casefold().split()), []).append(raw)
     for raw in alike.values():
         names = sorted({name.strip() for name in raw})
         if len(names) > 1:
-            what = "are one number" if isinstance(_meaning(names[0]), float) else DIFFER
-            yield f"the labels {names} {what}, and are different classes"
+            yield f"the labels {names} differ by capitals or spaces only, and are different classes"
         elif len(raw) > 1:
             yield f"the labels {raw} differ by spaces at their ends only, and are one class"
 

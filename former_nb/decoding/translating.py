@@ -29,7 +29,7 @@ from ..base.keywords import explain_keywords
 from ..data.batches import make_batches
 from ..data.text import pad_rows
 from ..data.tokenization import encode_texts
-from ..data.tokens import PAD, TextTokenizer, both_sides, check_tokenizer
+from ..data.tokens import PAD, TextTokenizer, both_sides
 from ..models.bart import BartEncoderDecoder
 from ..models.build import sizes_of
 from ..models.parts import project_memory
@@ -95,8 +95,6 @@ def split_text(
 ) -> list[str]:  # pieces without the space between them; none if the text is empty
     "Cut a text that is too long: between sentences if that is enough, then words, then anywhere."
     check_type("text", text, str)
-    check_tokenizer(tokenizer)
-    check_int("limit", limit)
 
     def fits(piece):
         return len(tokenizer.encode(piece)) <= limit
@@ -178,6 +176,7 @@ def _encode_line(line, tokenizer, limit):
 
 # ---- many lines
 
+MAX_TOKENS = 4096  # in one batch, each counted once for every beam
 REASONS = ("stop", "length", "context")  # of the pieces of a line, the last of these counts
 
 
@@ -253,9 +252,7 @@ def stream_translations(
     *,
     num_return_sequences: int = 1,  # translations of each line, at most `num_beams`
     length_penalty: float = 1.0,  # as for `length_score`
-    convention: str = "mean",  # as for `length_score`
     max_new_tokens: int | None = None,  # of a translation, at most; None for all of `max_len`
-    max_tokens: int = 4096,  # tokens in one batch, each counted once for every beam
     ahead: int = 1000,  # lines that are read and sorted by length at a time, at most
     first: int = 32,  # so many to begin with, then twice as many each time
 ) -> Iterator[Translation]:  # one for each line, in their order
@@ -267,11 +264,10 @@ def stream_translations(
     check_pair(model, tokenizer)
     check_vocabulary(model.config, tokenizer, model.tgt_config)
     pair = both_sides(tokenizer)
-    check_ints(num_beams=num_beams, max_tokens=max_tokens, ahead=ahead, first=first)
-    expected = f"at most max_tokens = {max_tokens}"
-    check_that(num_beams <= max_tokens, "num_beams", expected, num_beams)
+    check_int("num_beams", num_beams, most=MAX_TOKENS)
+    check_ints(ahead=ahead, first=first)
     check_lines("lines", lines)
-    length_score(0.0, 1, length_penalty, convention)  # raises for bad settings
+    length_score(0.0, 1, length_penalty)  # raises for a bad one
     if max_new_tokens is not None:
         check_int("max_new_tokens", max_new_tokens)
     start = pair.target.start
@@ -292,10 +288,9 @@ def stream_translations(
         num_beams=num_beams,
         num_return_sequences=num_return_sequences,
         length_penalty=length_penalty,
-        convention=convention,
         **pair.target.stops,
     )
-    batch = max_tokens // num_beams
+    batch = MAX_TOKENS // num_beams
     return (
         translation
         for chunk in _chunks(lines, first, ahead)
@@ -312,11 +307,7 @@ def translate(
     *,
     num_return_sequences: int = 1,  # this and all others as for `stream_translations`
     length_penalty: float = 1.0,
-    convention: str = "mean",
     max_new_tokens: int | None = None,
-    max_tokens: int = 4096,
-    ahead: int = 1000,
-    first: int | None = None,  # all that `ahead` allows, as nobody waits for the first of a list
 ) -> list[Translation]:  # one for each sentence, in their order
     """Translate a list of sentences. Raises as `stream_translations`, and warns as `generate`.
 
@@ -334,11 +325,8 @@ def translate(
         num_beams,
         num_return_sequences=num_return_sequences,
         length_penalty=length_penalty,
-        convention=convention,
         max_new_tokens=max_new_tokens,
-        max_tokens=max_tokens,
-        ahead=ahead,
-        first=ahead if first is None else first,
+        first=1000,  # nobody waits for the first of a list
     )
     found = list(lines)
     context = find_context(sizes_of(model), max_new_tokens)
