@@ -386,10 +386,6 @@ MODELS = [  # config.json, generation_config.json and tokenizers of other progra
     ("no heads that were pruned", *same("classifier", pruned_heads={})),
     ("weights packed by GPTQ", *refused("quantization_config", quantization_config={"bits": 4})),
     ("weights packed by MLX", *refused("quantization", quantization={"bits": 4, "group_size": 64})),
-    (
-        "a decoder that says it has two stacks",
-        *refused("is_encoder_decoder", is_encoder_decoder=True),
-    ),
     ("a GPT-2 with a second width", *refused("hidden_size", "gpt2", hidden_size=32)),
     (
         "a Marian with a second vocabulary",

@@ -31,7 +31,6 @@ STRANGER = """
 [families.stranger]
 like = "llama"
 prefix = "trunk."
-null = ["experts"]
 
 [families.stranger.architectures]
 StrangerForText = "LanguageModel"
@@ -182,7 +181,6 @@ def test_a_family_of_a_class_from_outside(added, tmp_path):
         ("[families.a]\nsizes = {}", "'sizes'"),
         ("[families.a]\nprefix = 'a.'", "missing"),
         ("[families.a]\nlike = 'b'", "'b'"),
-        ("[families.a]\nlike = 'b'\n[families.b]\nlike = 'a'", "'a'"),
         ("families = 3", "TypeError"),
         ("activations = 3", "int"),
     ],

@@ -102,7 +102,7 @@ SLIDING = "sliding_attention"  # as `layer_types` calls a layer with a window
 def _used_by(family):
     "The keys of config.json that a family names, or that every family has."
     names = {*family.fields.values(), *family.arguments.values(), *family.defaults}
-    names |= {*family.fixed, *family.covered, *family.null, *family.written, *family.written_as}
+    names |= {*family.fixed, *family.written, *family.written_as}
     names |= {*family.same, *family.same.values(), *family.harmless}
     names |= {"architectures", "model_type", "tie_word_embeddings", "id2label", "label2id"}
     names |= TOKENS | {"num_labels", "problem_type", "is_causal", "is_encoder_decoder"}

@@ -38,8 +38,6 @@ class Family:
     d_ff_factor: int = 0  # where there is no d_ff, it is d_model so many times; 0 demands one
     defaults: dict[str, Any] = field(default_factory=dict)  # theirs -> what an absent one means
     fixed: dict[str, Any] = field(default_factory=dict)  # theirs -> the only value we cover
-    covered: dict[str, Any] = field(default_factory=dict)  # the same, and not written
-    null: list[str] = field(default_factory=list)  # theirs that must be null
     harmless: list[str] = field(default_factory=list)  # theirs that change no number
     windowed: bool = False  # a `sliding_window` is in force in all layers
     same: dict[str, str] = field(default_factory=dict)  # theirs -> theirs of the same value
@@ -80,15 +78,14 @@ def _tables(family: Family) -> dict:
     return {f.name: getattr(family, f.name) for f in fields(Family)}
 
 
-def _resolve(name: str, tables: dict, open_names: tuple = ()) -> dict:
+def _resolve(name: str, tables: dict) -> dict:
     "The tables of a family, those of the family that it is like among them."
-    check_that(name not in open_names, "like", "a family that is not like itself", name)
     changes = dict(tables[name])
     base_name = changes.pop("like", None)
     if base_name is None:
         return changes
     if base_name in tables:
-        return _merge(_resolve(base_name, tables, (*open_names, name)), changes)
+        return _merge(_resolve(base_name, tables), changes)
     check_that(base_name in FAMILIES, "like", f"one of {', '.join(FAMILIES)}", base_name)
     return _merge(_tables(FAMILIES[base_name]), changes)
 

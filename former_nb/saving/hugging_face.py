@@ -90,15 +90,12 @@ def find_family(
         expected = f"one of {', '.join(sorted(covered))}"
         came = f"{name or model_type!r:.200}{'' if model_type else ' without a model_type'}"
         raise ValueError(f"architectures: expected {expected}, got {came}")
-    for field, value in (family.fixed | family.covered).items():
+    for field, value in family.fixed.items():
         came = saved.get(field, family.defaults.get(field, value))
         check_that(came == value, field, repr(value), came)
     for field, other in family.same.items():
         fits = saved.get(field) == saved.get(other)
         check_that(fits, field, f"{saved.get(other)}, as {other}", saved.get(field))
-    for field in family.null:
-        came = saved.get(field, family.defaults.get(field))
-        check_that(came is None, field, "None", came)
     refuse_windows(saved, family)
     refuse_unknown(saved, family)
     return family, _class_of(family.architectures[str(name)])
@@ -200,9 +197,6 @@ def read_config(
     if saved.get("is_causal") is not None:
         causal = kind is LanguageModel
         check_that(saved["is_causal"] is causal, "is_causal", f"{causal}", saved["is_causal"])
-    two = issubclass(kind, EncoderDecoder)
-    stacks = saved.get("is_encoder_decoder", two)
-    check_that(stacks in (two, None), "is_encoder_decoder", repr(two), stacks)
     theirs = {"tie_word_embeddings": True, **family.defaults}
     for name, value in saved.items():
         if value is not None:
