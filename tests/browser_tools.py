@@ -29,9 +29,9 @@ class Quiet(http.server.SimpleHTTPRequestHandler):
 
 
 @contextmanager
-def served(folder):
+def served(folder, handler=Quiet):
     "The address at which a folder is served."
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=folder))
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), partial(handler, directory=folder))
     threading.Thread(target=server.serve_forever, daemon=True).start()
     yield f"http://127.0.0.1:{server.server_port}/"
     server.shutdown()

@@ -1327,6 +1327,11 @@ class TestFilm:
         assert end.is_displayed() and end.text == "Train your own"
         assert end.get_attribute("href").endswith("#your-own-model-in-a-link")
         assert "Play again" in shown.texts("button")
+        stand(39.5)
+        shown.press("Play")
+        wait(browser, lambda: shown.texts(".figure-play") == ["Play again"])
+        shown.press("Play again")
+        wait(browser, lambda: 0 < self.time(shown) < 5)
 
     def test_a_time_has_one_picture(self, show, browser):
         _, stand = self.show(show, browser)

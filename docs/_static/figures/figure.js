@@ -154,8 +154,8 @@
         clock.on = on;
         if (on && clock.time >= seconds) clock.time = 0;
         last = undefined;
-        turn(on);
         this.player.textContent = on ? "Stop" : "Play";
+        turn(on);
         if (on) frame = requestAnimationFrame(next);
         else cancelAnimationFrame(frame);
       };
