@@ -22,7 +22,14 @@ from .encoder_decoder import DecoderBlock
 from .initialization import NoRandomWeights, init_weights
 from .layers import Block, Embedding, FeedForward, Stack
 from .modern_decoder import GroupedQueryAttention, SwiGLU
-from .parts import CrossAttention, Decoder, EmbedNorm, FusedRMSNorm, ScaledEmbedding
+from .parts import (
+    CrossAttention,
+    Decoder,
+    EmbedNorm,
+    FusedRMSNorm,
+    ScaledEmbedding,
+    WideCrossAttention,
+)
 from .post_norm import PostNormBlock, PostNormDecoderBlock
 
 __all__ = [
@@ -109,7 +116,9 @@ def build_decoder_block(
     "A block that also reads a memory, pre-norm or post-norm."
     attention = build_attention(config)
     ff = build_ff(config)
-    cross = CrossAttention(config.d_model, config.n_heads, d_k=config.d_k)  # no heads share
+    cross = CrossAttention(config.d_model, config.n_heads)
+    if config.d_k is not None:
+        cross = WideCrossAttention(config.d_model, config.n_heads, d_k=config.d_k)
     norms = build_norm(config), build_norm(config), build_norm(config)
     kind = DecoderBlock if config.norm_first else PostNormDecoderBlock
     return kind(attention, cross, ff, *norms, config.dropout)

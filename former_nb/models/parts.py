@@ -25,6 +25,7 @@ __all__ = [
     "FusedRMSNorm",
     "ReadMemory",
     "CrossAttention",
+    "WideCrossAttention",
     "Decoder",
     "project_memory",
 ]
@@ -100,11 +101,8 @@ class ReadMemory(NamedTuple):
     attend: Callable  # (q, k, v, mask, is_causal) -> y
 
 
-class CrossAttention(encoder_decoder.CrossAttention, GroupedQueryAttention):
-    """The lesson's cross-attention, which also takes a projected memory, or a `ReadMemory`.
-
-    It is made as a `GroupedQueryAttention`, and so its heads may have a width of their own.
-    """
+class CrossAttention(encoder_decoder.CrossAttention):
+    "The lesson's cross-attention, which also takes a projected memory, or a `ReadMemory`."
 
     def project(
         self,
@@ -134,6 +132,10 @@ class CrossAttention(encoder_decoder.CrossAttention, GroupedQueryAttention):
         y = attend(q, k, v, mask, is_causal)  # (B, h, T, d_k)
         check_attended(y, q)
         return self.w_o(self.merge(y))  # (B, T, d_model)
+
+
+class WideCrossAttention(CrossAttention, GroupedQueryAttention):
+    "`CrossAttention` whose heads have a width of their own."
 
 
 class Decoder(encoder_decoder.Decoder):
