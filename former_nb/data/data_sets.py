@@ -54,9 +54,6 @@ from .toy_data import number_pairs, small_reviews
 __all__ = [
     "load_names",
     "Source",
-    "SOURCES",
-    "cache_folder",
-    "fetch",
     "python_prose",
     "load_shakespeare",
     "load_enwik8",
