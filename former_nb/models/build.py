@@ -58,6 +58,15 @@ def build_attention(
     return GroupedQueryAttention(config.d_model, config.n_heads, config.n_kv_heads, config.d_k)
 
 
+def build_cross(
+    config: TransformerConfig,
+) -> CrossAttention:
+    "The layer of a decoder's block that reads a memory; no heads share keys and values there."
+    if config.d_k is None:
+        return CrossAttention(config.d_model, config.n_heads)
+    return WideCrossAttention(config.d_model, config.n_heads, d_k=config.d_k)
+
+
 def build_ff(
     config: TransformerConfig,
 ) -> FeedForward | SwiGLU:
@@ -116,9 +125,7 @@ def build_decoder_block(
     "A block that also reads a memory, pre-norm or post-norm."
     attention = build_attention(config)
     ff = build_ff(config)
-    cross = CrossAttention(config.d_model, config.n_heads)
-    if config.d_k is not None:
-        cross = WideCrossAttention(config.d_model, config.n_heads, d_k=config.d_k)
+    cross = build_cross(config)
     norms = build_norm(config), build_norm(config), build_norm(config)
     kind = DecoderBlock if config.norm_first else PostNormDecoderBlock
     return kind(attention, cross, ff, *norms, config.dropout)
