@@ -241,9 +241,9 @@ def test_a_folder_translates_as_theirs_does(first, tmp_path):
 
 @pytest.mark.parametrize("kind", ["llama", "bart"])
 def test_onnx_computes_the_same(kind, tmp_path):
+    "As the page on pretrained models does it."
     pytest.importorskip("onnxscript")
     runtime = pytest.importorskip("onnxruntime")
-    "As the page on pretrained models does it."
     model = from_hugging_face(make(*(DECODERS | PAIRS)[kind]))
     names = {"llama": ["tokens"], "bart": ["src", "tgt"]}[kind]
     rows = tuple(torch.ones(2, 3, dtype=torch.int64) for _ in names)

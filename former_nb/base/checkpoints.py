@@ -210,5 +210,5 @@ def stopped_at(
         with safe_open(file, "pt") as opened:
             metadata = parse_json("folder", opened.metadata()["metadata"], file)
         return int(metadata["progress"]["step"])
-    except Exception as error:
+    except (SafetensorError, OSError, KeyError, TypeError, ValueError) as error:
         raise ValueError(f"folder: {str(file)!r} is not whole: {error}") from None
