@@ -131,8 +131,10 @@ def test_a_model_that_memory_cannot_hold_is_refused_before_any_is_taken():
     ):
         with pytest.raises(ValueError, match="^vocab_size = .*: expected at most .* GB of this"):
             make()
-    with torch.device("meta"):  # where weights take no memory
+    with torch.device("meta"):  # where weights take no memory, and the objects of blocks do
         check_memory(replace(CONFIG, **wide))
+        with pytest.raises(ValueError, match="^vocab_size = .*: expected at most .* GB of this"):
+            LanguageModel.from_config(config)
 
 
 def test_positions_act_where_they_belong_and_a_configuration_does_not_change():

@@ -74,10 +74,10 @@ def check_memory(
     config: TransformerConfig,  # of a model that is to be built
 ) -> None:
     "Raise `ValueError` for a model that this machine's memory cannot hold, before any is taken."
-    if torch.get_default_device().type == "meta":  # where weights take none
-        return
     memory = psutil.virtual_memory().total  # bytes
-    needed = 4 * config.n_parameters
+    needed = 40_000 * config.n_layers  # the objects of the blocks
+    if torch.get_default_device().type != "meta":  # where weights take none
+        needed += 4 * config.n_parameters
     if needed > memory:
         sizes = ", ".join(f"{name} = {getattr(config, name):,}" for name in SIZES)
         raise ValueError(
