@@ -23,6 +23,7 @@ extensions = [
     "course_math",
     "course_glossary",
     "course_figures",
+    "course_ladder",
     "course_search",
     "course_slides",
     "course_look",
