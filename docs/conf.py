@@ -29,6 +29,7 @@ extensions = [
     "course_look",
     "check_here",
     "site_downloads",
+    "page_weight",
     "page_policy",
 ]
 external_toc_path = str(HERE / "_toc.yml")
