@@ -23,11 +23,13 @@ extensions = [
     "course_math",
     "course_glossary",
     "course_figures",
+    "course_ladder",
     "course_search",
     "course_slides",
     "course_look",
     "check_here",
     "site_downloads",
+    "page_weight",
     "page_policy",
 ]
 external_toc_path = str(HERE / "_toc.yml")

@@ -93,6 +93,19 @@ def without_scripts(browser):
     switch(False)
 
 
+@contextmanager
+def touched(browser):
+    "A screen that is touched."
+    switch = lambda on: browser.execute_cdp_cmd(
+        "Emulation.setTouchEmulationEnabled", {"enabled": on}
+    )
+    switch(True)
+    try:
+        yield
+    finally:
+        switch(False)
+
+
 def serious(browser, *without):
     "What axe-core finds serious or critical on the page, except in elements `without`."
     axe = Path(pytest.importorskip("selenium_axe_python").__file__).with_name("axe-core")

@@ -15,6 +15,7 @@ from browser_tools import (
     serious,
     set_screen,
     start_browser,
+    touched,
     without_scripts,
 )
 from course_tools import tool
@@ -209,18 +210,14 @@ DRAGGED = [n for n in figures.FIGURES if ".handle(" in (figures.STATIC / f"{n}.j
 @pytest.fixture
 def by_finger(show, browser):
     "Opens a figure on a phone that is touched, in a page with room to scroll."
-    touch = lambda on: browser.execute_cdp_cmd(
-        "Emulation.setTouchEmulationEnabled", {"enabled": on}
-    )
 
     def opened(name):
         shown = show(name, 390)
         browser.execute_script("document.body.style.marginBlock = '900px'")
         return shown
 
-    touch(True)
-    yield opened
-    touch(False)
+    with touched(browser):
+        yield opened
 
 
 @pytest.mark.parametrize("name", DRAGGED)
@@ -263,7 +260,7 @@ def test_a_page_loads_the_figures_that_it_holds():
         def add_css_file(self, name):
             self.files.append(name)
 
-        def add_js_file(self, name, loading_method):
+        def add_js_file(self, name, **how):
             self.files.append(name)
 
     app = App()
@@ -279,6 +276,130 @@ def test_a_page_loads_the_figures_that_it_holds():
         "figures/move-a-word.data.js",
         "figures/move-a-word.js",
     ]
+    app.files = []
+    figures.load(app, "a", "", {"body": '<span data-part="q">queries</span>'}, None)
+    assert app.files == ["figures/figures.css", "figures/parts.js"]
+
+
+# ---------------------------------------------------------------- words that light a part
+
+
+def lit_pages():
+    """(page, its words' parts with their code, all of its code, what it draws) of each notebook."""
+    for path in sorted((ROOT / "nbs").rglob("*.ipynb")):
+        cells = nbformat.read(path, 4).cells
+        text = "\n".join(cell.source for cell in cells if cell.cell_type == "markdown")
+        if words := figures.WORD.findall(text):
+            code = "\n".join(cell.source for cell in cells if cell.cell_type == "code")
+            images = re.findall(r"images/(\w+\.svg)", text)
+            drawn = [(ROOT / "nbs" / "images" / name).read_text("utf-8") for name in images]
+            drawn += [
+                (figures.STATIC / f"{n}.js").read_text("utf-8")
+                for n in figures.FIGURE.findall(text)
+            ]
+            yield path.stem, words, code, "\n".join(drawn)
+
+
+def test_each_word_has_a_part_that_is_drawn_and_lines_of_code():
+    pages = {page: rest for page, *rest in lit_pages()}
+    assert {name[:2] for name in pages} >= {"02", "03", "04", "05", "06", "11"}
+    for page, (words, code, drawn) in pages.items():
+        for part, pieces in words:
+            assert f'"{part}"' in drawn, (page, part)
+            for piece in pieces.split("|") if pieces else []:
+                assert piece in code, (page, part, piece)
+
+
+WORDS_PAGE = """<!doctype html><html lang="en" data-theme="light"><title>Words</title>
+<meta charset="utf-8"><meta name="viewport" content="width=device-width">
+<link rel="stylesheet" href="figures.css"><script defer src="parts.js"></script>
+<style>.line { display: block }</style>
+<main><h1>Words</h1><p>The <span data-part="q">queries</span> meet
+<span data-part="scores" data-code="scores =|absent(">scores</span>.</p>
+<p><img alt="One head" class="tall" src="_images/02_attention.svg" width="485" height="694" /></p>
+<div class="cell_input highlight"><pre>
+<span class="line">scores = <span class="n is-q">q</span> @ k</span>
+<span class="line">weights = 1</span></pre></div></main></html>"""
+LIT = """
+const root = document.querySelector('.drawing').shadowRoot;
+const shapes = [...root.querySelectorAll('svg > g :is(rect, path, text), svg > :is(path, text)')];
+const bright = shapes.filter((e) => getComputedStyle(e).opacity >= 0.6);
+const parts = new Set(bright.map((e) => e.closest('[data-part]')?.dataset.part ?? ''));
+const marked = [...document.querySelectorAll('span')].filter(
+  (e) => getComputedStyle(e).backgroundColor === 'rgb(255, 233, 168)').map((e) => e.textContent);
+return [[...parts].sort(), marked];
+"""
+
+
+@pytest.fixture
+def words_page(browser, pages):
+    """A page whose words light a drawing and its code."""
+    context = {"body": WORDS_PAGE}
+    figures.open_drawings(None, "a", "", context, None)
+    page = pages["move-a-word"].with_name("words.html")
+    page.write_text(context["body"], encoding="utf-8")
+    set_screen(browser)
+    browser.get("about:blank")
+    browser.get(page.as_uri())
+    return browser
+
+
+def test_a_word_lights_its_part_by_pointer_key_and_finger(words_page):
+    from selenium.webdriver import ActionChains
+
+    browser = words_page
+    lit = lambda: browser.execute_script(LIT)
+    queries, scores = browser.find_elements("css selector", "[role=button]")
+    dark = lit()
+    assert {"", "k", "q", "scores", "v", "weights"} == {*dark[0]} and dark[1] == []
+    assert not browser.find_element("css selector", ".drawing img").is_displayed()
+    ActionChains(browser).move_to_element(queries).perform()
+    assert lit() == [["q"], ["queries", "q"]]
+    ActionChains(browser).move_to_element(scores).perform()
+    assert lit()[0] == ["k", "q", "scores"]  # with the arrows that lead there
+    assert [text for text in lit()[1] if text != "q"] == ["scores", "scores = q @ k"]
+    line = browser.find_elements("css selector", ".line")[0]
+    ActionChains(browser).move_to_element_with_offset(line, 300, 0).perform()
+    assert "scores" in lit()[1]  # from the code
+    ActionChains(browser).move_to_element(browser.find_element("css selector", "h1")).perform()
+    assert lit() == dark
+    browser.switch_to.active_element.send_keys("\ue004")
+    assert lit()[1] == ["queries", "q"]  # the focus is enough
+    browser.switch_to.active_element.send_keys("\ue007" + "\ue004" * 2)
+    assert lit()[1] == ["queries", "q"] and queries.get_attribute("aria-pressed") == "true"
+    assert serious(browser) == []
+    browser.switch_to.active_element.send_keys("\ue00c")
+    assert lit() == dark and queries.get_attribute("aria-pressed") == "false"
+    where = """
+    const root = document.querySelector('.drawing').shadowRoot;
+    const e = arguments[0] ?? root.querySelector('[data-part=v] text');
+    e.scrollIntoView({ block: 'center', behavior: 'instant' });
+    const box = e.getBoundingClientRect();
+    return [box.x + box.width / 2, box.y + box.height / 2];
+    """
+    with touched(browser):
+        for element, marked in [(queries, "q"), (None, "v"), (queries, "q")]:
+            x, y = browser.execute_script(where, element)
+            for kind, points in [("touchStart", [{"x": x, "y": y}]), ("touchEnd", [])]:
+                event = {"type": kind, "touchPoints": points}
+                browser.execute_cdp_cmd("Input.dispatchTouchEvent", event)
+            wait(browser, lambda: lit()[0] == [marked])  # noqa: B023
+
+
+def test_without_scripts_a_word_is_plain_text_and_the_drawing_is_there(words_page):
+    browser = words_page
+    with without_scripts(browser):
+        browser.refresh()
+        drawing = browser.find_element("css selector", ".drawing")
+        assert drawing.size["height"] > 400
+        assert browser.find_element("css selector", "[data-part]").get_attribute("role") is None
+
+
+def test_a_drawing_without_parts_stays_a_picture():
+    body = '<span data-part="a">a</span><img alt="" src="_images/05_positions.svg" />'
+    context = {"body": body}
+    figures.open_drawings(None, "a", "", context, None)
+    assert context["body"] == body
 
 
 # ---------------------------------------------------------------- the address

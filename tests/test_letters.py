@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from browser_tools import BROWSER, DRIVER, serious, set_screen, start_browser
+from browser_tools import BROWSER, DRIVER, serious, set_screen, start_browser, touched
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -320,8 +320,7 @@ def test_a_model_is_trained_sent_asked_and_trained_on(browser, page):
     set_screen(browser, 390, "dark")
     calm = [{"name": "prefers-reduced-motion", "value": "reduce"}]
     browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": calm})
-    browser.execute_cdp_cmd("Emulation.setTouchEmulationEnabled", {"enabled": True})
-    try:
+    with touched(browser):
         browser.get("about:blank")
         browser.get(link)
         own = Own(browser)
@@ -345,9 +344,7 @@ def test_a_model_is_trained_sent_asked_and_trained_on(browser, page):
         assert browser.current_url.split("#")[1] != link.split("#")[1]
         assert browser.execute_script("return document.documentElement.scrollWidth") <= 390
         assert serious(browser) == []
-    finally:
-        browser.execute_cdp_cmd("Emulation.setTouchEmulationEnabled", {"enabled": False})
-        set_screen(browser)
+    set_screen(browser)
     assert [e for e in browser.get_log("browser") if e["level"] == "SEVERE"] == []
 
 

@@ -263,3 +263,38 @@ def test_every_page_shows_the_line_and_a_page_of_the_path_its_station():
         assert re.findall(r'data-page="([^"]+)"', line) == stops, page
         assert ('class="here"' in line) == (page in stops), page
         assert line.count('aria-current="page"') == (page in stops)
+
+
+def test_a_plot_comes_when_it_is_near_and_code_has_marks_where_it_has_a_colour(tmp_path):
+    import page_weight
+    from PIL import Image
+
+    class App:
+        srcdir, outdir = tmp_path, tmp_path
+
+        class builder:
+            format = "html"
+            images = {"plot.png": "plot.png"}
+
+    (tmp_path / "_images").mkdir()
+    plot = Image.new("RGBA", (40, 30), "white")
+    plot.paste((0, 114, 178, 255), (5, 5, 20, 20))
+    plot.save(tmp_path / "plot.png")
+    plot.save(tmp_path / "_images" / "plot.png", compress_level=0)
+    shaded = Image.effect_noise((200, 200), 80).convert("RGB")
+    shaded = Image.merge(
+        "RGB", (shaded.getchannel(0), *Image.effect_noise((200, 200), 90).split() * 2)
+    )
+    shaded.save(tmp_path / "_images" / "shaded.png")
+    before = (tmp_path / "_images" / "shaded.png").read_bytes()
+    page_weight.shrink_plots(App, None)
+    assert (tmp_path / "_images" / "shaded.png").read_bytes() == before
+    with Image.open(tmp_path / "_images" / "plot.png") as small:
+        assert small.mode == "P" and small.convert("RGB").tobytes() == plot.convert("RGB").tobytes()
+    body = '<img alt="A plot" src="_images/plot.png" /><pre><span class="k">def</span> '
+    body += '<span class="n">f</span><span class="p">(</span><span class="n is-q">q</span></pre>'
+    context = {"body": body}
+    page_weight.lighten(App, "a", "", context, None)
+    image = '<img width="40" height="30" loading="lazy" alt="A plot" src="_images/plot.png" />'
+    code = '<pre><span class="k">def</span> f(<span class="n is-q">q</span></pre>'
+    assert context["body"] == image + code

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from browser_tools import BROWSER, DRIVER, serious, set_screen, start_browser
+from browser_tools import BROWSER, DRIVER, serious, set_screen, start_browser, touched
 
 ROOT = Path(__file__).resolve().parents[1]
 STATIC = ROOT / "docs" / "_static"
@@ -292,8 +292,7 @@ def test_by_keys_one_step_a_press_and_escape_leads_back(show):
 
 @in_browser
 def test_a_finger_switches_a_head_off_and_the_bars_answer(show, browser):
-    browser.execute_cdp_cmd("Emulation.setTouchEmulationEnabled", {"enabled": True})
-    try:
+    with touched(browser):
         shown = show("#figure=the-machine&word=mari&step=mix&layer=3&head=2", 390).opened()
 
         def bars():
@@ -329,8 +328,6 @@ def test_a_finger_switches_a_head_off_and_the_bars_answer(show, browser):
         assert browser.execute_script(calm) == 0, "nothing moves by itself"
         wide = "return document.documentElement.scrollWidth"
         assert browser.execute_script(wide) <= 390
-    finally:
-        browser.execute_cdp_cmd("Emulation.setTouchEmulationEnabled", {"enabled": False})
 
 
 @in_browser

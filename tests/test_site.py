@@ -1234,6 +1234,15 @@ class TestPages:
         finally:
             browser.switch_to.default_content()
 
+    def test_a_lesson_weighs_less_than_500_kB_before_a_hand_touches_it(self, browser, site):
+        weigh = "return performance.getEntries().map((e) => [e.name, e.encodedBodySize ?? 0])"
+        set_screen(browser)
+        for page in ext.order.PATH:
+            browser.execute_cdp_cmd("Network.clearBrowserCache", {})
+            visit(browser, site + f"{page}.html")
+            files = dict(browser.execute_script(weigh))
+            assert 100_000 < sum(files.values()) < 500_000, files
+
     def test_the_home_page_writes_names_links_its_map_and_keeps_ticks(self, browser, site):
         from selenium.webdriver.support.ui import WebDriverWait
 

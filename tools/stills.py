@@ -29,7 +29,7 @@ const svg = document.querySelector('.figure svg').cloneNode(true);
 svg.querySelectorAll('[display="none"]').forEach((e) => e.remove());
 for (const e of svg.querySelectorAll('*'))
   for (const name of [...e.getAttributeNames()])
-    if (/^(aria-|role|tabindex)/.test(name)) e.removeAttribute(name);
+    if (/^(aria-|role|tabindex|data-part)/.test(name)) e.removeAttribute(name);
 const text = (css) => document.querySelector('.figure ' + css).textContent;
 return [svg.innerHTML, svg.getAttribute('viewBox'), text('.figure-head b'), text('.figure-says')];
 """

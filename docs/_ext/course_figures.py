@@ -19,6 +19,7 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 STATIC = ROOT / "docs" / "_static" / "figures"
 FIGURE = re.compile(r'<div class="figure" data-figure="([\w-]+)">')
+WORD = re.compile(r'<span data-part="([\w-]+)"(?: data-code="([^"]+)")?>')
 
 
 def from_page(page, *names):
@@ -441,9 +442,13 @@ def sheet_of(name):
 
 def load(app, page, template, context, doctree):
     """html-page-context: a page loads the figures that it holds, and no others."""
-    names = FIGURE.findall(context.get("body", ""))
-    if names:
+    body = context.get("body", "")
+    names, words = FIGURE.findall(body), WORD.findall(body)
+    if names or words:
         app.add_css_file("figures/figures.css")
+    if words:
+        app.add_js_file("figures/parts.js", loading_method="defer", priority=800)
+    if names:
         app.add_js_file("figures/address.js", loading_method="defer")
         app.add_js_file("figures/figure.js", loading_method="defer")
     for sheet in filter(None, map(sheet_of, names)):
@@ -454,8 +459,45 @@ def load(app, page, template, context, doctree):
             app.add_js_file(f"figures/{script}.js", loading_method="defer")
 
 
+PICTURE = re.compile(r'<img [^>]*src="[^"]*_images/(\w+\.svg)"[^>]*>')
+NIGHT = re.compile(r"@media \(prefers-color-scheme:dark\)\{\n(.*)\n\}\n(?=</style>)", re.S)
+SIZE = re.compile(r"(<svg [^>]*?) width=\S+ height=\S+")
+DRAWN = (
+    '<span class="drawing{tall}" style="--high: {high:.3f}">'
+    '<template shadowrootmode="open">{drawn}</template>{image}</span>'
+)
+
+
+def open_drawings(app, page, template, context, doctree):
+    """html-page-context, after the slides are cut: drawings whose parts are lit are in the page.
+
+    Each has its style to itself. A browser that doesn't know such roots shows the picture."""
+
+    def opened(match):
+        path = ROOT / "nbs" / "images" / match[1]
+        drawn = path.read_text(encoding="utf-8") if path.exists() else ""
+        if "data-part" not in drawn:
+            return match[0]
+        night = NIGHT.search(drawn)
+        style = '<style class="night" media="(prefers-color-scheme:dark)">'
+        drawn = drawn.replace(night[0], "").replace(
+            "</style>", f"</style>{style}{night[1]}</style>"
+        )
+        drawn = re.sub(
+            r"(<svg [^>]*?) width=\S+ height=\S+", r'\1 style="display:block;width:100%"', drawn
+        )
+        tall = " tall" if 'class="tall"' in match[0] else ""
+        image = match[0].replace("<img ", '<img loading="lazy" ', 1)
+        high = int(re.search(r'viewBox="0 0 404 (\d+)"', drawn)[1]) / 404
+        return DRAWN.format(tall=tall, high=high, drawn=drawn, image=image)
+
+    if WORD.search(context.get("body", "")):
+        context["body"] = PICTURE.sub(opened, context["body"])
+
+
 def setup(app):
     """Register with Sphinx."""
     app.connect("builder-inited", write_data)
+    app.connect("html-page-context", open_drawings, priority=970)
     app.connect("html-page-context", load)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -43,43 +43,40 @@ d.table(163, A, X, frame=SAT)
 d.rows(155, A, WORDS, strong=SAT)
 d.label(242, A + 30, "x", "six words", "(T, d_{model})")
 # projections
-d.arrow("M174 148C158 178 90 164 79 198", "q")
-d.arrow("M198 148V198", "k")
-d.arrow("M222 148C238 178 314 164 325 198", "v")
-d.text(92, 162, "W_{q}", "name", "middle")
-d.text(206, 176, "W_{k}", "name")
-d.text(302, 162, "W_{v}", "name")
-for left, rows, hue, noun, columns in [
-    (58, q, "q", "queries", ["noun", "verb", "alive"]),
-    (177, k, "k", "keys", ["noun", "verb", "alive"]),
-    (312, v, "v", "values", ["alive", "action"]),
+for left, rows, hue, noun, columns, arrow, name in [
+    (58, q, "q", "queries", ["noun", "verb", "alive"], "M174 148C158 178 90 164 79 198", (92, 162)),
+    (177, k, "k", "keys", ["noun", "verb", "alive"], "M198 148V198", (219, 176)),
+    (312, v, "v", "values", ["alive", "action"], "M222 148C238 178 314 164 325 198", (302, 162)),
 ]:
-    d.columns(left, B - 5, columns)
-    d.table(left, B, rows, hue, frame=SAT if hue == "q" else None)
-    d.label(
-        left + CELL * len(rows[0]) + 7,
-        B + 26,
-        hue,
-        noun,
-        f"(T, d_{{{'v' if hue == 'v' else 'k'}}})",
-    )
+    with d.part(hue):
+        d.arrow(arrow, hue)
+        d.text(*name, f"W_{{{hue}}}", "name", "middle")
+        d.columns(left, B - 5, columns)
+        d.table(left, B, rows, hue, frame=SAT if hue == "q" else None)
+        shape = f"(T, d_{{{'v' if hue == 'v' else 'k'}}})"
+        d.label(left + CELL * len(rows[0]) + 7, B + 26, hue, noun, shape)
 # scores, weights, output
-d.arrow("M79 336V390", "q")
-d.arrow("M190 336C182 366 108 360 102 390", "k")
-d.arrow("M326 336V394", "v")
-d.table(37, C, scores, edges=True, frame=SAT)
-d.table(186, C, weights, edges=True, frame=SAT)
-d.table(312, C, y, "v", frame=SAT)
-d.text(28, C + SAT * CELL + 11, WORDS[SAT], "word strong", "end")
-d.text(186 + (best + 0.5) * CELL, C - 9, WORDS[best], "word strong", "middle")
-d.arrow(f"M125 {C + 58}H174")
+with d.part("scores"):
+    with d.part("q"):
+        d.arrow("M79 336V390", "q")
+    with d.part("k"):
+        d.arrow("M190 336C182 366 108 360 102 390", "k")
+    d.table(37, C, scores, edges=True, frame=SAT)
+    d.text(28, C + SAT * CELL + 11, WORDS[SAT], "word strong", "end")
+    d.text(79, C + 105, "scores", "name", "middle")
+    d.text(79, C + 124, "q k^{T} / √d_{k}", "note", "middle")
+with d.part("weights"):
+    d.arrow(f"M125 {C + 58}H174")
+    d.text(151, C + 51, "softmax", "small", "middle")
+    d.table(186, C, weights, edges=True, frame=SAT)
+    d.text(186 + (best + 0.5) * CELL, C - 9, WORDS[best], "word strong", "middle")
+    d.text(228, C + 105, "weights", "name", "middle")
+    d.text(228, C + 124, "each row sums to 1", "note", "middle")
+with d.part("v"):
+    d.arrow("M326 336V394", "v")
 d.arrow(f"M274 {C + 58}H304")
-d.text(151, C + 51, "softmax", "small", "middle")
 d.text(291, C + 51, "mix v", "small", "middle")
-d.text(79, C + 105, "scores", "name", "middle")
-d.text(79, C + 124, "q k^{T} / √d_{k}", "note", "middle")
-d.text(228, C + 105, "weights", "name", "middle")
-d.text(228, C + 124, "each row sums to 1", "note", "middle")
+d.table(312, C, y, "v", frame=SAT)
 d.label(347, C + 28, "y", "output", "(T, d_{v})")
 d.legend(37, C + 156)
 d.save(578)

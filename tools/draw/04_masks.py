@@ -37,25 +37,28 @@ for name, rule, mask, left in (
     ("causal", "j ≤ i", causal, 62),
     ("padding", "key is real", padding, 252),
 ):
-    d.text(left, 28, name, "name")
-    d.text(left, 46, rule)
-    d.columns(left, 82, WORDS, C)
-    d.mask(left, 92, mask, C, 18)
-    d.rows(left - 10, 92, WORDS, 18)
-d.flow(117, 190, 176, 222)
-d.flow(307, 190, 228, 222)
-d.text(202, 206, "and", "note", "middle")
-d.text(270, 250, "both", "name")
-d.text(270, 268, "causal and padding")
+    with d.part(name):
+        d.text(left, 28, name, "name")
+        d.text(left, 46, rule)
+        d.columns(left, 82, WORDS, C)
+        d.mask(left, 92, mask, C, 18)
+        d.rows(left - 10, 92, WORDS, 18)
+with d.part("both"):
+    d.flow(117, 190, 176, 222)
+    d.flow(307, 190, 228, 222)
+    d.text(202, 206, "and", "note", "middle")
+    d.text(270, 250, "both", "name")
+    d.text(270, 268, "causal and padding")
 d.table(270, 280, [[0.7]], most=1)
 d.text(292, 291, "may attend")
 d.table(270, 302, [[None]])
 d.cross(270, 302, 14)
 d.text(292, 313, "masked")
 LEFT = 147
-d.columns(LEFT, 258, WORDS, C, strong=ROW)
-d.mask(LEFT, 268, both, C, 18)
-d.rows(LEFT - 10, 268, WORDS, 18, strong=ROW)
+with d.part("both"):
+    d.columns(LEFT, 258, WORDS, C, strong=ROW)
+    d.mask(LEFT, 268, both, C, 18)
+    d.rows(LEFT - 10, 268, WORDS, 18, strong=ROW)
 d.frame(LEFT, 268 + ROW * 18, T * C, 18)
 # one row: scores, masked, weights
 W = 52
@@ -70,18 +73,20 @@ def row(top, name, numbers, **how):
 
 
 row(398, "scores", scores, digits=1)
-d.arrow(f"M{L + 2.5 * W} 426V446")
-d.text(L + 2.5 * W + 12, 441, "apply the mask")
-row(454, "masked", [s if s > -inf else None for s in masked], digits=1, most=max(scores))
-for j, s in enumerate(masked):
-    if s == -inf:
-        d.text(L + (j + 0.5) * W, 470, "−∞", "num", "middle")
-d.arrow(f"M{L + 2.5 * W} 482V502")
-d.text(L + 2.5 * W + 12, 497, "softmax")
-row(510, "weights", [w or None for w in weights], digits=2, most=1)
-for j, w in enumerate(weights):
-    if w == 0:
-        d.text(L + (j + 0.5) * W, 526, "0", "num", "middle")
-d.text(L + 2.5 * W, 554, "exactly 0, not small", "note", "middle")
+with d.part("masked"):
+    d.arrow(f"M{L + 2.5 * W} 426V446")
+    d.text(L + 2.5 * W + 12, 441, "apply the mask")
+    row(454, "masked", [s if s > -inf else None for s in masked], digits=1, most=max(scores))
+    for j, s in enumerate(masked):
+        if s == -inf:
+            d.text(L + (j + 0.5) * W, 470, "−∞", "num", "middle")
+with d.part("weights"):
+    d.arrow(f"M{L + 2.5 * W} 482V502")
+    d.text(L + 2.5 * W + 12, 497, "softmax")
+    row(510, "weights", [w or None for w in weights], digits=2, most=1)
+    for j, w in enumerate(weights):
+        if w == 0:
+            d.text(L + (j + 0.5) * W, 526, "0", "num", "middle")
+    d.text(L + 2.5 * W, 554, "exactly 0, not small", "note", "middle")
 d.legend(37, 584)
 d.save(602)

@@ -27,24 +27,29 @@ def stream(left, title, note, pre):
     d.text(rail, 78, "x", "name", "middle")
     d.text(rail + 12, 78, "(B, T, d_{model})")
     y = 88
-    for name in (ATTENTION, FORWARD):
+    for part, name in zip(("attention", "network"), (ATTENTION, FORWARD)):
         top = y + 14
-        d.line(f"M{rail} {y}V{top}", f"{hue} arrow")
-        d.arrow(f"M{rail} {top}H{mid - 8}q8 0 8 8V{top + 20}")
         at = top + 24
+        inner = at + 42 if pre else at
+        end = inner + HIGH + 24
+        with d.part("stream"):
+            d.line(f"M{rail} {y}V{top}", f"{hue} arrow")
+        d.arrow(f"M{rail} {top}H{mid - 8}q8 0 8 8V{top + 20}")
         if pre:
-            d.box(box, at, BOX, 26, "LayerNorm", first="word strong")
+            with d.part("norm"):
+                d.box(box, at, BOX, 26, "LayerNorm", first="word strong")
             d.arrow(f"M{mid} {at + 27}v11")
-            at += 42
-        d.box(box, at, BOX, HIGH, name, first="word strong", rest="small")
-        end = at + HIGH + 24
-        d.arrow(f"M{mid} {at + HIGH + 1}V{end - 8}q0 8 -8 8H{rail + 12}")
-        d.arrow(f"M{rail} {top}V{end - 12}", hue)
-        d.plus(rail, end)
+        with d.part(part):
+            d.box(box, inner, BOX, HIGH, name, first="word strong", rest="small")
+            d.arrow(f"M{mid} {inner + HIGH + 1}V{end - 8}q0 8 -8 8H{rail + 12}")
+        with d.part("stream"):
+            d.arrow(f"M{rail} {top}V{end - 12}", hue)
+            d.plus(rail, end)
         y = end + 8
         if not pre:
             d.arrow(f"M{rail} {y + 1}v13")
-            d.box(rail - 43, y + 18, 86, 26, "LayerNorm", first="word strong")
+            with d.part("norm"):
+                d.box(rail - 43, y + 18, 86, 26, "LayerNorm", first="word strong")
             y += 44
     return rail, y
 
@@ -61,7 +66,8 @@ for left, title, note, pre, said in (
     ),
 ):
     rail, y = stream(left, title, note, pre)
-    d.arrow(f"M{rail} {y + 1}V{END}", "v" if pre else "n")
+    with d.part("stream"):
+        d.arrow(f"M{rail} {y + 1}V{END}", "v" if pre else "n")
     d.text(rail, END + 20, "y", "name", "middle")
     for i, words in enumerate(said):
         d.text(left, END + 44 + 17 * i, words)

@@ -36,17 +36,20 @@ for place, step in enumerate(range(n - STEPS, n)):
             LEFT + (j + 0.5) * C, y + 14, TEXT[j], "num strong" if j == step else "num", "middle"
         )
     weights = softmax([s / D_K**0.5 for s in matmul([queries[step]], transpose(keys[:seen]))[0]])
-    d.table(LEFT, keys_at, transpose(keys[:seen]), "k", cell=C, high=H, most=1, column=step)
+    with d.part("k"):
+        d.table(LEFT, keys_at, transpose(keys[:seen]), "k", cell=C, high=H, most=1, column=step)
     d.table(LEFT, weights_at, [weights], cell=C, high=14)
     d.edges(LEFT, weights_at, seen * C, 14)
-    d.table(LEFT, values_at, transpose(values[:seen]), "v", cell=C, high=H, most=1, column=step)
+    with d.part("v"):
+        d.table(LEFT, values_at, transpose(values[:seen]), "v", cell=C, high=H, most=1, column=step)
     # the new token and its query
     mid = weights_at + 7
     d.tokens(14, mid - 13, [TEXT[step]], 44, 26)
-    d.arrow(f"M60 {mid}H76", "q")
-    d.table(82, mid - D_K * H / 2, [[x] for x in queries[step]], "q", cell=16, high=H, most=1)
-    d.frame(82, mid - D_K * H / 2, 16, D_K * H)
-    d.arrow(f"M102 {mid}H114", "q")
+    with d.part("q"):
+        d.arrow(f"M60 {mid}H76", "q")
+        d.table(82, mid - D_K * H / 2, [[x] for x in queries[step]], "q", cell=16, high=H, most=1)
+        d.frame(82, mid - D_K * H / 2, 16, D_K * H)
+        d.arrow(f"M102 {mid}H114", "q")
     d.arrow(f"M{LEFT + seen * C + 7} {mid}H328", "v")
     d.tokens(334, mid - 13, [TEXT[step + 1]], 44, 26, hue="v")
     if place < STEPS - 1:

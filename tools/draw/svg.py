@@ -6,6 +6,7 @@ or their box, or that lie on other words. Standard library only.
 """
 
 import re
+from contextlib import contextmanager
 from html import escape
 from math import exp, inf
 from pathlib import Path
@@ -151,6 +152,13 @@ class Drawing:
     def __init__(self, name, title, desc):
         self.name, self.title, self.desc = name, title, desc
         self.out, self.texts, self.used = [], [], set()
+
+    @contextmanager
+    def part(self, name):
+        "What is drawn inside lights up with the word of a page that has this name (parts.js)."
+        self.out.append(f'<g data-part="{name}">')
+        yield
+        self.out.append("</g>")
 
     # words
 

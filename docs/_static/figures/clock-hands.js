@@ -12,19 +12,21 @@ courseFigure("clock-hands", {
     const x = 52 + 100 * (i % 4), y = 48 + 102 * Math.floor(i / 4);
     figure.add("circle", { cx: x, cy: y, r: R, class: "box" });
     const words = figure.text(x, y + R + 15, "", "mid note alike");
-    const line = (kind) => figure.add("path", { class: `line ${kind}` });
-    return { x, y, words, second: line("k"), first: line("q") };
+    words.dataset.part = "alike";
+    const line = (kind, part) => figure.add("path", { class: `line ${kind}`, "data-part": part });
+    return { x, y, words, second: line("k", "second"), first: line("q", "first") };
   });
   const dot = (a, b) => a.reduce((sum, n, i) => sum + n * b[i], 0);
   const curve = Array.from({ length: far + 1 }, (_, d) => dot(table[0], table[d]));
   const px = (d) => 30 + (366 * d) / far, py = (n) => FLOOR - 9 * n;
   figure.text(4, 232, "dot product of the two positions", "strong");
   const total = figure.text(400, 232, "", "strong end total");
+  total.dataset.part = "product";
   for (const n of [0, 4, 8]) {
     figure.add("path", { class: "grid", d: `M30 ${py(n)}H396` });
     figure.text(22, py(n) + 4, n, "note end");
   }
-  figure.add("path", { class: "line", d: `M${curve.map((n, d) => `${px(d).toFixed(1)} ${py(n).toFixed(1)}`).join("L")}` });
+  figure.add("path", { class: "line", "data-part": "product", d: `M${curve.map((n, d) => `${px(d).toFixed(1)} ${py(n).toFixed(1)}`).join("L")}` });
   for (const d of [0, 8, 16, 24, 32]) figure.text(px(d), FLOOR + 20, d, "note mid");
   figure.text(213, FLOOR + 38, "distance", "note mid");
   const here = figure.scrub(distance, [20, 236, 384, 100], (x) => ((x - 30) * far) / 366);

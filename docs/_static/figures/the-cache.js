@@ -34,6 +34,7 @@ courseFigure("the-cache", {
       const fresh = !step || token === start + step - 1, now = step + (cache.on ? 0.001 : share) <= now_at + 1e-9;
       if (now) counts[0] += 1;
       if (now && fresh) counts[1] += 1;
+      cell.dataset.part = fresh ? "new" : "again";
       cell.setAttribute("class", !now ? "track pale" : fresh ? "v" : cache.on ? "track" : "n");
     }
     const [plain, kept] = counts, shown = cache.on ? kept : plain;

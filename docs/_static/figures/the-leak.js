@@ -16,9 +16,9 @@ courseFigure("the-leak", {
   });
   figure.text(4, 18, "words: press one to change it", "note");
   figure.text(4, 322, "outputs of two layers, and how far each has moved", "note");
-  const lines = figure.add("g");
+  const lines = figure.add("g", { "data-part": "layers" });
   const cells = words.map((word, i) => {
-    const cell = figure.add("g", { class: "cell", role: "checkbox", tabindex: 0 });
+    const cell = figure.add("g", { class: "cell", role: "checkbox", tabindex: 0, "data-part": "words" });
     const box = figure.add("rect", { x: x(i) - 31, y: WORDS - 27, width: 62, height: 54, rx: 8 }, "", cell);
     const old = figure.text(x(i), 0, word, "mid", cell), fresh = figure.text(x(i), WORDS + 16, others[i], "strong mid", cell);
     const flip = () => { changed[i] = !changed[i]; figure.draw(); };
@@ -32,10 +32,11 @@ courseFigure("the-leak", {
   });
   const middles = words.map((_, i) => figure.add("circle", { cx: x(i), cy: MIDDLE, r: 9 }));
   const outs = words.map((_, i) => {
-    figure.add("circle", { cx: x(i), cy: OUT, r: 22, class: "box" });
-    return { light: figure.add("circle", { cx: x(i), cy: OUT, r: 21, class: "v" }),
-      ring: figure.add("circle", { cx: x(i), cy: OUT, r: 27, class: "line k" }),
-      number: figure.text(x(i), OUT + 46, "", "mid moved") };
+    const out = figure.add("g", { "data-part": "moved" });
+    figure.add("circle", { cx: x(i), cy: OUT, r: 22, class: "box" }, "", out);
+    return { light: figure.add("circle", { cx: x(i), cy: OUT, r: 21, class: "v" }, "", out),
+      ring: figure.add("circle", { cx: x(i), cy: OUT, r: 27, class: "line k" }, "", out),
+      number: figure.text(x(i), OUT + 46, "", "mid moved", out) };
   });
   figure.plays(10, (t) => { // one word after another, and then one whose mask is lost
     const n = Math.floor(7.9 * t);

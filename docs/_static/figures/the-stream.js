@@ -12,15 +12,16 @@ courseFigure("the-stream", {
   figure.text(4, 14, "attention adds", "strong");
   figure.text(4, 204, "the feed-forward network adds", "strong");
   figure.text(400, 14, "length of the stream", "end note");
-  const river = figure.add("path", { class: "shade" });
+  const river = figure.add("path", { class: "shade", "data-part": "stream" });
   const lengths = Array.from({ length: 7 }, (_, n) => figure.text(n ? (n < 6 ? x(n) : 382) : 10, MIDDLE + 4, "", "mid length"));
   const flows = names.map((name, n) => {
     const up = n % 2 === 0, at = x(n) + 22;
-    return { up, at, path: figure.add("path", { class: "line v" }),
-      size: figure.text(at, up ? 32 : 186, "", "mid size") };
+    const flow = figure.add("g", { "data-part": up ? "attention" : "network" });
+    return { up, at, path: figure.add("path", { class: "line v" }, "", flow),
+      size: figure.text(at, up ? 32 : 186, "", "mid size", flow) };
   });
   parts.forEach((part, n) => figure.add("rect", { // an inflow is a tap
-    x: x(n), y: n % 2 ? 124 : 18, width: 54, height: 68, class: "letter", fill: "none", "pointer-events": "all",
+    x: x(n), y: n % 2 ? 124 : 18, width: 54, height: 68, class: "letter", "data-part": n % 2 ? "network" : "attention", fill: "none", "pointer-events": "all",
     onclick: () => { part.on = !part.on; figure.draw(); } }));
   figure.plays(8, (t) => { // one after the other
     const flowing = Math.floor(7.5 * t);
