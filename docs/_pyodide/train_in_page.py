@@ -105,7 +105,8 @@ def yours_of(page, mine):
             found[name] = space[file.own(name)]
             print(f"{name}: yours, from mine.py")
         else:
-            print(f"{name}: from the course, until {wrong[0]} is right in your file")
+            what = "it" if wrong[0] == name else wrong[0]
+            print(f"{name}: from the course, until {what} is right in your file")
     return found
 
 

@@ -472,7 +472,7 @@
     };
     const showSize = () => {
       const text = editor.value, written = definitions.filter((one) => file.isWritten(text, one)).length;
-      size.textContent = `Your file: ${text.trimEnd().split("\n").length} lines, ${written} of ${definitions.length} definitions`;
+      size.textContent = `${text.trimEnd().split("\n").length} lines, ${written} of ${definitions.length} definitions`;
       const there = definitions.map((one) => ({ ...one, line: file.lineOf(text, one.name) }))
         .filter(({ line }) => line).sort((a, b) => a.line - b.line);
       places.replaceChildren(new Option("a definition", "", true, true), ...there.map((one) =>
