@@ -32,6 +32,7 @@ pytest.importorskip("sphinx", reason="the site's requirements are not installed"
 sys.path.insert(0, str(ROOT / "docs" / "_ext"))
 import check_here
 import page_policy
+import test_page_torch
 
 from former_nb.grading.your_file import NAMES
 
@@ -45,6 +46,9 @@ WEIGHTS = """def attention_weights(q, k, mask=None, is_causal=False):
 """
 MINE = """def my_attention(q, k, v):
     return (q @ k.mT / math.sqrt(q.shape[-1])).softmax(dim=-1) @ v
+"""
+MINE_ATTENTION = """def attention(q, k, v, mask=None, is_causal=False):
+    return attention_weights(q, k) @ v
 """
 TRAIN = """def my_train(model, batches, optimizer):
     losses = []
@@ -232,9 +236,11 @@ def place(tmp_path_factory):
         check_here.train_block("01_self_attention", "01", RUNG),
     ]
     first = (ROOT / "docs/_templates/first.js").read_text(encoding="utf-8")
-    page = PAGE.format(first=first, blocks="".join(node.astext() for node in blocks))
-    page = page_policy.with_policy("index.html", page)
-    (folder / "index.html").write_text(page, encoding="utf-8")
+    pages = {"index": blocks, "later": [check_here.file_block("13_encoder_decoder")]}
+    for name, parts in (pages | {"whole": [check_here.file_block(check_here.YOUR_FILE)]}).items():
+        page = PAGE.format(first=first, blocks="".join(node.astext() for node in parts))
+        page = page_policy.with_policy(f"{name}.html", page)
+        (folder / f"{name}.html").write_text(page, encoding="utf-8")
     return folder
 
 
@@ -595,7 +601,7 @@ def test_the_file_has_a_sign_at_each_definition(page):
 
 def test_the_editor_comes_when_it_comes_near_and_is_small_enough(browser, address, place):
     bundle = place / "_static/codemirror/codemirror.js"
-    assert bundle.stat().st_size < 400_000
+    assert bundle.stat().st_size < 450_000
     assert "MIT" in bundle.with_name("LICENSE.txt").read_text(encoding="utf-8")
     far = (
         (place / "index.html").read_text("utf-8").replace("<h1>", '<p style="height: 3000px"><h1>')
@@ -666,7 +672,7 @@ def test_a_browser_without_something_says_so_in_one_sentence(script, said, brows
 def test_from_disk_a_sentence_stands_in_the_place_of_the_button(browser, place):
     browser.get((place / "index.html").as_uri())
     assert "from disk a browser loads no Python" in of(browser, ".check-note").text
-    assert "from disk" in in_file(browser, ".check-bar .check-note").text
+    assert "from disk" in in_file(browser, "#check-mine-note").text
     assert editor_of(browser, ".check-file").is_displayed()  # it needs no server
     assert not [
         go for go in browser.find_elements("css selector", ".check-go") if go.is_displayed()
@@ -723,13 +729,14 @@ def test_the_readers_file_is_checked_counted_and_downloaded(page):
         "URL.createObjectURL = (blob) => { blob.text().then((t) => (window.saved = t)); };"
         "HTMLAnchorElement.prototype.click = function () { window.named = this.download; }"
     )
-    in_file(page, ".check-bar button:last-of-type").click()  # downloads
+    page.execute_script("window.showSaveFilePicker = undefined")
+    in_file(page, ".check-bar button:nth-of-type(4)").click()  # downloads
     assert page.execute_script("return window.named") == "mine.py"
     ui = pytest.importorskip("selenium.webdriver.support.ui")
     saved = ui.WebDriverWait(page, 60).until(lambda _: page.execute_script("return window.saved"))
     assert saved == head + WEIGHTS  # a blob gives its text when it likes
     page.refresh()
-    assert in_file(page, "textarea").get_property("value") == head + WEIGHTS
+    assert in_file(page, "textarea").get_property("value").startswith(head + WEIGHTS)
     assert in_file(page, "meter").get_property("value") == 1
 
 
@@ -754,44 +761,130 @@ def test_a_step_that_never_ends_is_stopped_and_named(page):
     assert said.startswith("Stopped after 20 seconds, at attention_weights.")
 
 
-def test_the_file_grows_by_the_heads_of_a_lesson_begins_again_and_another_is_opened(page, tmp_path):
+def file_buttons(page):
+    "The buttons of the file by their words."
     found = page.find_elements("css selector", ".check-file button")
-    buttons = {button.get_property("textContent"): button for button in found}
+    return {button.get_property("textContent"): button for button in found}
+
+
+def test_a_lesson_adds_its_open_definitions_and_the_file_is_the_same_on_each_page(page, address):
     text = lambda: in_file(page, "textarea").get_property("value")
-    note = lambda: in_file(page, ".check-bar .check-note").text
-    grow, again = buttons["Add the heads of lesson 02"], buttons["Start again"]
-    assert not grow.is_displayed()  # the starter has them
     begun = text()
-    own = tmp_path / "other.py"
-    own.write_bytes(b"\xef\xbb\xbfimport math\r\n")
-    chosen = in_file(page, "input[type=file]")
+    assert "lines, 0 of 45 definitions" in in_file(page, ".check-grown").text
+    later = address.replace("index", "later")  # the page of lesson 13
+    page.get(later)
+    assert text().startswith(begun.rstrip()) and text().count("\nclass MultiHeadAttention(") == 1
+    assert text().index("class Block(") < text().index("class DecoderBlock(Block):\n    ...")
+    assert text().index("PAD, BOS, EOS, UNK = range(4)") < text().index("def collate_pairs")
+    kept = "return localStorage['former_nb mine.py'] ?? ''"
+    assert page.execute_script(kept) == ""  # until something is written
+    editor = editor_of(page, ".check-file")
+    scrolled = "return document.querySelector('.check-file .cm-scroller').scrollTop"
+    assert until(lambda: page.execute_script(scrolled)) > 100  # the first open one is in view
+    until(lambda: "class CrossAttention" in editor.text)
+    check_file(page, f"import math\n\n\n{WEIGHTS}")
+    page.get(address)
+    assert text().startswith(f"import math\n\n\n{WEIGHTS}") and "def attention(" in text()
+    assert "1 of 45 definitions" in in_file(page, ".check-grown").text
+    options = [e.get_property("textContent") for e in page.find_elements("css selector", "option")]
+    assert options[1:] == ["attention_weights, line 4", "attention, line 11, open"]
+    page.get(address.replace("index", "whole"))  # the page *Your file* asks for nothing
+    assert text() == f"import math\n\n\n{WEIGHTS}"
+
+
+def test_a_file_is_opened_and_what_was_there_comes_back(page, tmp_path):
+    text = lambda: in_file(page, "textarea").get_property("value")
+    said = lambda words: until(lambda: words in in_file(page, "#check-mine-note").text)
+    buttons = file_buttons(page)
+    back, again = buttons["Bring back the file before"], buttons["Start again"]
+    begun = text()
+    assert not back.is_displayed()
+    editor_of(page, ".check-file")
+    own, chosen = tmp_path / "other.py", in_file(page, "input[type=file]")
+    own.write_bytes(b"\xef\xbb\xbfimport math\r\n\r\n\r\n" + WEIGHTS.encode())
     chosen.send_keys(str(own))
-    ui = pytest.importorskip("selenium.webdriver.support.ui")
-    ui.WebDriverWait(page, 20).until(lambda _: note() == "other.py is open here.")
-    assert text() == "import math\n"
-    grow.click()
-    assert text().startswith("import math\n\n\n# 02\ndef attention_weights(q, k, mask=None")
-    assert text().count("    ...") == 2 and "attention_weights, attention." in note()
-    again.click()
-    page.switch_to.alert.dismiss()
-    assert text() != begun  # asked first
-    again.click()
-    page.switch_to.alert.accept()
-    assert text() == begun and note() == "Your file begins again."
-    own.write_text("x" * 600_000, encoding="utf-8")
+    said("other.py is open here and has 1 of the course's 45 definitions.")
+    assert text().startswith(f"import math\n\n\n{WEIGHTS}")
+    mine = text()
+    own.write_text("dear reader, this is\na letter\n", encoding="utf-8")
     chosen.send_keys(str(own))
-    ui.WebDriverWait(page, 20).until(lambda _: "the page opens up to" in note())
+    said("has none of the course's definitions. Line 1 can't be read as Python.")
+    back.click()
+    assert text() == mine
+    for bad, words in [(b"\x89PNG\0", "isn't a text"), (b"x" * 600_000, "the page opens up to")]:
+        own.write_bytes(bad)
+        chosen.send_keys(str(own))
+        said(words)
+        assert text() == mine
+    again.click()
     assert text() == begun
+    back.click()
+    assert text() == mine
 
 
-def test_the_heads_of_a_lesson_are_those_of_its_steps():
-    names = {
-        lesson: [name for name, _ in check_here.heads(lesson)] for lesson in ("02", "03", "04")
-    }
-    assert names["02"] == ["attention_weights", "attention"]
-    assert names["03"] == ["MultiHeadAttention"] and "padding_mask" in names["04"]
-    [(_, head)] = check_here.heads("03")
-    assert head == "# 03\nclass MultiHeadAttention(nn.Module):\n    ..."
+PICKERS = """
+const handle = {
+  name: 'mine.py',
+  getFile: async () => new File(['import math\\n'], 'mine.py'),
+  createWritable: async () => ({
+    write: async (text) => (window.saved = text), close: async () => 0 }),
+};
+window.showOpenFilePicker = async () => [handle];
+window.showSaveFilePicker = async () => { throw new Error('the file was opened'); };
+"""
+
+
+def test_where_a_browser_can_saving_writes_the_file_that_was_opened(browser, address):
+    with before_scripts(browser, PICKERS):
+        browser.get(address)
+        buttons = file_buttons(browser)
+        note = lambda: in_file(browser, "#check-mine-note").text
+        buttons["Open a file"].click()
+        until(lambda: "mine.py is open here" in note())
+        buttons["Save to disk"].click()
+        until(lambda: note() == "Saved in mine.py.")
+        assert browser.execute_script("return window.saved").startswith("import math\n")
+
+
+def test_what_was_said_of_a_line_goes_when_the_line_is_edited(page):
+    keys = pytest.importorskip("selenium.webdriver.common.keys").Keys
+    css = '.check-here[data-number="01.1"]'
+    editor = editor_of(page)
+    press(page, "def my_self_attention(x):\n    y = x\n    return y @ undefined")
+    assert len(texts(page, f"{css} .cm-said")) == 1
+    editor.click()
+    editor.send_keys(keys.CONTROL, keys.END)
+    editor.send_keys(keys.BACKSPACE)
+    assert texts(page, f"{css} .cm-said") == [] == texts(page, f"{css} .cm-wrong-line")
+
+
+def test_names_of_the_answer_and_of_the_page_are_offered(page):
+    keys = pytest.importorskip("selenium.webdriver.common.keys").Keys
+    editor = editor_of(page)
+    page.execute_script(
+        "document.querySelector('main').insertAdjacentHTML('beforeend',"
+        "'<div class=highlight><pre>nn.Linear(3, 4)</pre></div>')"
+    )
+    write(page, "my_scores = 1\n")
+    editor.click()
+    editor.send_keys(keys.CONTROL, keys.END)
+    offers = ".cm-tooltip-autocomplete li"
+    editor.send_keys("my_s")
+    assert until(lambda: texts(page, offers)) == ["my_scores"]
+    page.execute_async_script("setTimeout(arguments[0], 150)")  # until then it's no answer
+    editor.send_keys(keys.TAB, keys.ENTER, "nn.L")
+    assert until(lambda: texts(page, offers)) == ["Linear"]
+    editor.send_keys(keys.ENTER)  # which only begins a line
+    value = of(page, "textarea").get_property("value")
+    assert value == "my_scores = 1\nmy_scores\nnn.L\n"
+
+
+def test_the_outline_of_a_file_has_each_definition_with_what_its_head_reads():
+    found = {one["name"]: one for one in check_here.outline()}
+    assert len([one for one in found.values() if not one.get("constant")]) == 45
+    assert found["attention"]["lessons"] == ["02", "04", "12"]
+    assert found["MultiHeadAttention"]["head"] == "class MultiHeadAttention(nn.Module):\n    ..."
+    assert found["Decoder"]["needs"] == ["Stack"] and found["pad_rows"]["needs"] == ["PAD"]
 
 
 DAMAGED = ["{", "null", "[]", "words", '"text"', "[1, 2, 3]", "1e999", ""]
@@ -859,3 +952,25 @@ def test_a_rung_trains_in_the_page_and_an_error_names_its_line(page):
     assert printed.count("writes") == 3
     said, printed = train("model = Names(nothing)")
     assert said == "line 1, `model = Names(nothing)`: NameError: name 'nothing' is not defined"
+
+
+def test_a_rung_takes_what_is_right_in_the_file_and_says_whose_it_is(tmp_path):
+    code = f"""
+import json, sys, train_in_page
+wrong, right = json.load(open({str(tmp_path / "files.json")!r}))
+run = "print(attention.__module__)"
+said = [json.loads(train_in_page.train_in_page("02_attention", run, mine, print))
+        for mine in ("", wrong, right, "def f(:")]
+print(json.dumps(said))
+"""
+    head = f"import math\n\n\n{WEIGHTS}\n\n"
+    wrong = head.replace("k.mT", "k.mT * 2") + MINE_ATTENTION
+    (tmp_path / "files.json").write_text(json.dumps([wrong, head + MINE_ATTENTION]), "utf-8")
+    said = test_page_torch.result(test_page_torch.start("-c", code, small=True))
+    none, wrong, right, broken = said
+    assert not [one for one in said if one["problem"]]
+    assert none["output"] == "former_nb.attention.fused\n"
+    assert "attention: from the course, until attention_weights is right" in wrong["output"]
+    assert "attention: yours, from mine.py" in right["output"]
+    assert right["output"].endswith("readers_file\n")
+    assert "cannot be imported" in broken["output"] or "line 1" in broken["output"]

@@ -19,6 +19,7 @@ import tarfile
 import tempfile
 import urllib.request
 import zipfile
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -50,6 +51,7 @@ PAGES = (
     "paper",
 )
 LESSONS = {"milestone_llama": "12"}  # page without a number -> the lesson whose steps it asks for
+YOUR_FILE = "your_file"  # the page about the reader's file: it asks for all lessons
 FILE = re.compile(r'^check\("mine\.py"\)$', re.M)  # judges the reader's own file
 IN_FILE = {  # exercises whose right answers are steps of that file -> how it calls them
     "02.1": "attention",
@@ -59,10 +61,12 @@ IN_FILE = {  # exercises whose right answers are steps of that file -> how it ca
 EXERCISE = re.compile(r'^check\("((?:\d\d|first_hour|paper)\.\d+)", (.+)\);?$', re.M)
 
 RUNG = re.compile(r'^rung\("(\w+)", ', re.M)  # measures a model of the ladder
-TRAINED = ("00d", "01")  # those that the page's own Python can train in half a minute
+TRAINED = ("00d", "01", "02", "03")  # those that the page's own Python can train in a minute
 TOO_LONG = (
     "This training runs in the notebook, on your machine or on Colab, in seconds. The small "
-    "PyTorch of this page is plain Python and would need minutes."
+    "PyTorch of this page is plain Python and would need many minutes, because here each step asks "
+    "at all letters of a name. Save your file beside the notebook as mine.py, run "
+    "former-nb check mine.py once, and the notebook trains with your definitions."
 )
 
 REPORT = re.compile(r'^check\("project", ', re.M)  # judges the report of the project
@@ -325,38 +329,70 @@ def block(page, number, expression, source):
 
 
 def file_block(page):
-    """The place below the cell that judges the reader's file."""
+    """The place of the reader's file, which begins with `START` and has an outline."""
     tree = ast.parse((ROOT / "former_nb/grading/your_file.py").read_text(encoding="utf-8"))
     start = next(n for n in tree.body if isinstance(n, ast.Assign) and n.targets[0].id == "START")
-    lesson = LESSONS.get(page, page[:2])
+    lesson = "" if page == YOUR_FILE else LESSONS.get(page, page[:2])
     data = {"lesson": lesson, "starter": ast.literal_eval(start.value)}
-    return place("check-file", data | {"heads": json.dumps(heads(lesson))})
+    return place("check-file", data | {"outline": json.dumps(outline())})
 
 
 def train_block(page, rung, source):
     """The place below a cell that trains a model of the ladder, or a sentence why it can't."""
-    if rung in TRAINED:
-        return place("train-here", {"page": page, "rung": rung, "starter": source.strip()})
-    return nodes.paragraph("", TOO_LONG, classes=["check-elsewhere"])
+    if rung not in TRAINED:
+        return nodes.paragraph("", TOO_LONG, classes=["check-elsewhere"])
+    whole = "\n\n\n".join([*defined_before(page, source), source.strip()])
+    return place("train-here", {"page": page, "rung": rung, "starter": whole})
 
 
-def heads(lesson):
-    """What the lesson adds to the reader's file: the name of each definition, and its head."""
+def defined_before(page, source):
+    """The functions and classes of earlier cells that a cell reads, but for what is imported."""
+    own = {getattr(node, "name", "") for node in ast.parse(source).body}
+    read, found = names_of_head(source) - own, {}
+    for cell in page_cells(ROOT / "nbs" / f"{page}.ipynb"):
+        if cell.get("source", "").strip() == source.strip():
+            break
+        for node in ast.parse(cell.get("source", "")).body:
+            if isinstance(node, ast.ImportFrom):
+                read -= {alias.name for alias in node.names}
+                found = {name: text for name, text in found.items() if name in read}
+            elif getattr(node, "name", None) in read:
+                found[node.name] = ast.get_source_segment(cell["source"], node)
+    return found.values()
+
+
+@cache
+def outline():
+    """What a reader's file has in the end: of each definition its head, and where it is asked for.
+
+    `needs` are others that its head reads, as a class that it builds on. Two lines of constants
+    come with the lesson that first reads them.
+    """
     from former_nb.grading.ask import STEPS
     from former_nb.grading.content import right_source
     from former_nb.grading.files import STEP_NAMES
 
-    source = right_source()
-    steps = [STEPS[name] for name in STEP_NAMES]
-    asked = dict.fromkeys(step.definition for step in steps if step.lesson == lesson)
-    found = {}
+    source, lessons = right_source(), {}
+    for name in STEP_NAMES:
+        lessons.setdefault(STEPS[name].definition, []).append(STEPS[name].lesson)
+    known, found = {*lessons, "PAD", "IGNORE"}, []
     for node in ast.parse(source).body:
-        if getattr(node, "name", None) in asked:
+        if (name := getattr(node, "name", "")) in lessons:
             lines = source.splitlines()[node.lineno - 1 : node.body[0].lineno - 1]
-            if isinstance(node, ast.ClassDef):
-                lines = lines[:1]
-            found[node.name] = "\n".join(["# " + lesson, *lines, "    ..."])
-    return [(name, found[name]) for name in asked if name in found]
+            lines = lines[:1] if isinstance(node, ast.ClassDef) else lines
+            head = "\n".join([*lines, "    ..."])
+            needs = sorted(names_of_head(head) & known - {name})
+            found.append({"name": name, "lessons": lessons[name], "head": head, "needs": needs})
+        elif isinstance(node, ast.Assign) and names_of_head(ast.unparse(node)) & {"PAD", "IGNORE"}:
+            head = ast.unparse(node).replace("(PAD, BOS, EOS, UNK)", "PAD, BOS, EOS, UNK")
+            name = "IGNORE" if "IGNORE" in head else "PAD"
+            found.append({"name": name, "lessons": ["07"], "head": head, "constant": True})
+    return sorted(found, key=lambda one: one["lessons"][0])
+
+
+def names_of_head(head):
+    """The names in a piece of code."""
+    return {node.id for node in ast.walk(ast.parse(head)) if isinstance(node, ast.Name)}
 
 
 def place(kind, data):
@@ -382,7 +418,7 @@ def add_blocks(app, doctree):
     page = app.env.docname
     if page == "project":
         say_where(doctree)
-    if page not in PAGES:
+    if page not in (*PAGES, YOUR_FILE):
         return
     for node in list(doctree.findall(nodes.Text)):
         if "your cell says" in node:  # on the site it may be an editor
@@ -413,7 +449,7 @@ def add_blocks(app, doctree):
 
 def add_scripts(app, page, template, context, doctree):
     """html-page-context: what the button needs, on the pages that have it."""
-    if app.check_here and page in PAGES:
+    if app.check_here and page in (*PAGES, YOUR_FILE):
         app.add_css_file("check.css")
         app.add_js_file("editor.js", loading_method="defer")
         app.add_js_file("check.js", loading_method="defer")

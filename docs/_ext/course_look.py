@@ -132,7 +132,7 @@ def kind_of_block(block):
     opening = block[0].astext()
     if 'class="check-here' in opening:  # belongs to the cell above it
         return "shown"
-    both = r'class="(?:live|figure|home-map|check-file)\b'
+    both = r'class="(?:live|figure|home-map|check-file|train-here)\b'
     return "end" if re.search(both, opening) else "words"
 
 

@@ -81,7 +81,9 @@
 
   // ------------------------------------------------------------ the reader's file
 
-  const FILE = "mine.py", STEPS = "mine.py steps"; // under which names it is kept
+  const FILE = "mine.py", STEPS = "mine.py steps", BEFORE = "mine.py before"; // under which names it is kept
+  const outline = JSON.parse(document.querySelector(".check-file")?.dataset.outline ?? "[]"); // of a whole file
+  const definitions = outline.filter(({ constant }) => !constant);
 
   const file = {
     text: null, // where the browser keeps nothing, until the page is left
@@ -93,7 +95,30 @@
       storage.write(FILE, text);
       this.text = storage.works ? null : text;
     },
-    has: (text, name) => lineOf(text, name) > 0,
+    own: (text, name) => text.match(new RegExp(`["']${name}["']\\s*:\\s*["'](\\w+)["']`))?.[1] ?? name, // by its NAMES
+    lineOf: (text, name) => lineOf(text, file.own(text, name)),
+    has: (text, name) => file.lineOf(text, name) > 0,
+    // Whether a definition has nothing but three dots and words about it.
+    isOpen(text, name) {
+      const lines = text.split("\n").slice(file.lineOf(text, name) - 1);
+      const next = lines.findIndex((line, i) => i && /^[^\s)\]#]/.test(line));
+      const whole = lines.slice(0, next < 0 ? lines.length : next).join("\n").replace(/#.*/g, "");
+      return /:\s*("""[^]*?"""|"[^"\n]*")?\s*\.\.\.\s*$/.test(whole);
+    },
+    isWritten: (text, { name }) => file.has(text, name) && !file.isOpen(text, name),
+    // The text, with what a lesson asks for and it lacks open at its end.
+    grown(text, lesson) {
+      const missing = [];
+      const take = (one) => {
+        if (missing.includes(one) || file.has(text, one.name)) return;
+        (one.needs ?? []).forEach((name) => take(outline.find((other) => other.name === name)));
+        missing.push(one);
+      };
+      outline.filter(({ lessons }) => lessons.includes(lesson)).forEach(take);
+      if (!missing.length) return text;
+      const parts = missing.map(({ head, constant }) => (constant ? `${head}\n` : `\n\n${head}\n`)).join("");
+      return `${text.trimEnd()}\n\n\n# ${lesson}\n${parts}`;
+    },
     // Add a right answer; one that is there already stays as it is. Gives a sentence.
     gather(number, source, name, called, starter) {
       if (/^\s*(from|import)\s+former_nb\b/m.test(source)) {
@@ -115,7 +140,7 @@
 
   // The line in which code defines a name, counted from 1; 0 if it doesn't.
   function lineOf(text, name) {
-    const start = new RegExp(`^(def|class) ${name}\\b|^${name} =`);
+    const start = new RegExp(`^(def|class) ${name}\\b|^${name}( =|, )`);
     return text.split("\n").findIndex((line) => start.test(line)) + 1;
   }
 
@@ -383,19 +408,38 @@
 
   const fileStarter = document.querySelector(".check-file")?.dataset.starter; // lesson 01 has none
 
+  const LINES = /\r\n?/g;
+  const TYPES = [{ description: "Python", accept: { "text/x-python": [".py"] } }];
+  const ALONE = " Some browsers, such as Firefox, keep a file from disk for each page apart: there, save it and open it on the next page.";
+
+  // The text of a chosen file; a sentence where it is none.
+  async function textOf(own) {
+    if (own.size > LARGEST) return { problem: `${own.name} has ${MB(own.size)} MB; the page opens up to ${MB(LARGEST)}.` };
+    try {
+      const text = new TextDecoder("utf-8", { fatal: true }).decode(await own.arrayBuffer()).replace(LINES, "\n");
+      if (!text.includes("\0")) return { text };
+    } catch {
+      // no text, either
+    }
+    return { problem: `${own.name} isn't a text, so your file stays as it was.` };
+  }
+
   function buildFile(block) {
-    const { lesson, starter } = block.dataset, heads = JSON.parse(block.dataset.heads); // [name, its head]
+    const { lesson, starter } = block.dataset;
     const problem = obstacle();
     block.setAttribute("role", "group");
     block.setAttribute("aria-label", "Your file here");
+    const head = add(block, "div", { class: "check-bar check-grown" });
+    const size = add(head, "span", { class: "check-note" });
+    const places = add(add(head, "label", { class: "check-go-to" }, "Go to "), "select");
     const editor = courseEditor(block, {
       id: "check-mine",
-      label: "Your file, mine.py, kept in this browser",
+      label: `Your file, mine.py, ${storage.works ? "kept in this browser" : "kept until you leave this page"}`,
       describedBy: "check-mine-said check-mine-note",
       file: true,
       change() {
         file.write(editor.value);
-        showHeads();
+        showSize();
       },
       check,
     });
@@ -405,30 +449,52 @@
     const bar = add(block, "div", { class: "check-bar" });
     const go = add(bar, "button", { type: "button", class: "check-go" }, "check my file here");
     const stop = add(bar, "button", { type: "button", class: "check-stop" }, "Stop");
-    const grow = add(bar, "button", { type: "button" }, `Add the heads of lesson ${lesson}`);
     const open = add(bar, "button", { type: "button" }, "Open a file");
     const chosen = add(bar, "input", { type: "file", accept: ".py,text/x-python", "aria-label": "A file to go on with", hidden: "" });
+    const save = add(bar, "button", { type: "button" }, window.showSaveFilePicker ? "Save to disk" : "Download mine.py");
     const again = add(bar, "button", { type: "button" }, "Start again");
-    const save = add(bar, "button", { type: "button" }, "Download mine.py");
+    const back = add(bar, "button", { type: "button" }, "Bring back the file before");
     const progress = add(bar, "progress", { "aria-label": "How far the check is" });
-    const note = add(bar, "span", { class: "check-note", id: "check-mine-note" });
+    const note = add(bar, "span", { class: "check-note", id: "check-mine-note", role: "status" });
     const said = add(block, "p", { class: "check-said", role: "status", id: "check-mine-said" });
     const output = add(block, "pre", { class: "check-output", tabindex: "0", "aria-label": "What was found in your file" });
+    let handle = null; // of the file on the disk, where the browser gives one
 
     const show = () => {
-      editor.value = file.read() || starter;
-      showHeads();
+      editor.value = file.grown(file.read() || starter, lesson);
+      showSize();
+      back.hidden = before() === null;
     };
-    const absent = () => heads.filter(([name]) => !file.has(editor.value, name));
-    const showHeads = () => (grow.hidden = !absent().length);
-    const replace = (text, said) => { // what was there is asked for first
-      const lost = ![starter.trim(), text.trim(), ""].includes(editor.value.trim());
-      if (lost && !confirm("The file in this page will be replaced. Download it first to keep it.")) return;
+    const asked = () => definitions.filter(({ lessons }) => lessons.includes(lesson));
+    const firstOpen = () => {
+      const text = editor.value, found = asked().find((one) => !file.isWritten(text, one)) ?? asked()[0];
+      return found ? file.lineOf(text, found.name) : 0;
+    };
+    const showSize = () => {
+      const text = editor.value, written = definitions.filter((one) => file.isWritten(text, one)).length;
+      size.textContent = `${text.trimEnd().split("\n").length} lines, ${written} of ${definitions.length} definitions`;
+      const there = definitions.map((one) => ({ ...one, line: file.lineOf(text, one.name) }))
+        .filter(({ line }) => line).sort((a, b) => a.line - b.line);
+      places.replaceChildren(new Option("a definition", "", true, true), ...there.map((one) =>
+        new Option(`${one.name}, line ${one.line}${file.isWritten(text, one) ? "" : ", open"}`, one.line)));
+    };
+    let held = null; // the file before, where the browser keeps nothing
+    const before = () => held ?? storage.read(BEFORE);
+    const replace = (text, sentence) => { // what was there can be brought back
+      const lost = editor.value;
+      if (lost.trim() !== text.trim()) {
+        storage.write(BEFORE, lost);
+        held = storage.works ? null : lost;
+      }
       file.write(text);
       storage.write(STEPS, null);
       show();
       showCount();
-      note.textContent = said;
+      editor.mark([]);
+      editor.scrollTo(firstOpen());
+      said.textContent = output.textContent = "";
+      said.className = "check-said";
+      note.textContent = sentence;
     };
     const showCount = () => {
       const counts = ({ right, all }) => Number.isInteger(right) && right >= 0 && right <= all && Number.isInteger(all);
@@ -450,7 +516,7 @@
       const named = new Map();
       for (const { name, problem } of found) named.set(name, named.get(name) ?? problem);
       return [...named].map(([name, problem]) => {
-        const line = lineOf(editor.value, name);
+        const line = file.lineOf(editor.value, name);
         const mark = problem && markOf(problem, line);
         return problem ? { ...mark, text: mark.text || problem } : { line, right: true };
       }).filter(({ line }) => line);
@@ -475,7 +541,7 @@
       output.textContent = "";
       editor.mark([]);
       said.textContent = worker ? "" : "Python is loading; the first time takes a while.";
-      ask({ source: editor.value, lesson }, {
+      ask({ source: editor.value, lesson: lesson || "16" }, {
         limit: STEP_LIMIT,
         progress: showLoading(progress, note),
         start() {
@@ -497,38 +563,76 @@
       end();
       if (job) finish({ stopped: "Stopped." });
     };
-    save.onclick = () => {
+    function download() {
       const link = document.createElement("a");
       link.href = URL.createObjectURL(new Blob([editor.value], { type: "text/x-python" }));
       link.download = "mine.py";
       link.click();
       URL.revokeObjectURL(link.href);
+    }
+
+    // Where the browser may, it writes into the file that was opened or chosen; else it is a download.
+    save.onclick = async () => {
+      if (!window.showSaveFilePicker) return download();
+      try {
+        handle ??= await window.showSaveFilePicker({ suggestedName: "mine.py", types: TYPES });
+        const writer = await handle.createWritable();
+        await writer.write(editor.value);
+        await writer.close();
+        note.textContent = `Saved in ${handle.name}.`;
+      } catch (error) {
+        if (error.name !== "AbortError") download(); // nobody chose
+      }
     };
-    grow.onclick = () => {
-      const added = absent();
-      file.write([editor.value.trimEnd(), ...added.map(([, head]) => head)].join("\n\n\n") + "\n");
-      show();
-      note.textContent = `At its end for you to write: ${added.map(([name]) => name).join(", ")}.`;
-      editor.goTo(lineOf(editor.value, added[0][0]));
+
+    async function take(own, from) {
+      const { text, problem } = await textOf(own);
+      if (problem) {
+        note.textContent = problem;
+        return;
+      }
+      handle = from;
+      const found = definitions.filter((one) => file.isWritten(text, one)).length, line = editor.notPython(text);
+      const has = found ? `${found} of the course's ${definitions.length} definitions` : "none of the course's definitions";
+      replace(text, `${own.name} is open here and has ${has}.${line ? ` Line ${line} can't be read as Python.` : ""}`);
+    }
+
+    open.onclick = async () => {
+      if (!window.showOpenFilePicker) return chosen.click();
+      try {
+        const [from] = await window.showOpenFilePicker({ types: TYPES });
+        await take(await from.getFile(), from);
+      } catch (error) {
+        if (error.name !== "AbortError") chosen.click();
+      }
     };
-    open.onclick = () => chosen.click();
     chosen.onchange = async () => {
       const [own] = chosen.files;
-      if (!own) return;
+      if (own) await take(own, null);
       chosen.value = ""; // so that the same file can be opened again
-      if (own.size > LARGEST) note.textContent = `${own.name} has ${MB(own.size)} MB; the page opens up to ${MB(LARGEST)}.`;
-      else replace((await own.text()).replace(/^\ufeff/, "").replace(/\r\n?/g, "\n"), `${own.name} is open here.`);
     };
-    again.onclick = () => replace(starter, "Your file begins again.");
+    places.onchange = () => {
+      editor.goTo(Number(places.value));
+      places.selectedIndex = 0;
+    };
+    again.onclick = () => {
+      handle = null;
+      replace(starter, "Your file begins again.");
+    };
+    back.onclick = () => {
+      handle = null;
+      replace(before(), "The file before is here again. The same button brings back the other one.");
+    };
     addEventListener("storage", (event) => { // another tab has written
       if (event.key === storage.key(FILE)) show();
       if (event.key === storage.key(STEPS)) showCount();
     });
     file.editors.push(show);
     show();
+    editor.scrollTo(firstOpen());
     showCount();
     busy(false);
-    const local = problem && `You can write, open and download your file here. ${problem}`;
+    const local = problem && `You can write, open and save your file here. ${problem}${location.protocol === "file:" ? ALONE : ""}`;
     note.textContent = local || (storage.works ? KEYS : "This browser keeps nothing: download your file before you leave.");
   }
 
@@ -571,12 +675,12 @@
       editor.mark([]);
       said.className = "check-said";
       said.textContent = worker ? "" : "Python is loading; the first time takes a while.";
-      ask({ page, source: editor.value, trains: true }, {
+      ask({ page, source: editor.value, trains: true, mine: file.read() }, {
         limit: TRAIN_LIMIT,
         progress: showLoading(progress, note),
         start() {
           note.textContent = "";
-          said.textContent = "It trains: half a minute, or a whole one on a telephone.";
+          said.textContent = outline.length ? "It trains, for a minute or two." : "It trains: half a minute, or a whole one on a telephone.";
         },
         step({ number, all, name }) {
           progress.hidden = false;
@@ -609,7 +713,8 @@
     };
     editor.value = storage.read(kept) ?? starter;
     busy(false);
-    note.textContent = "Fewer and smaller steps than in the notebook, so it ends a little higher.";
+    const own = outline.length ? "It takes the definitions of your file that are right. " : "";
+    note.textContent = `${own}Fewer and smaller steps than in the notebook, so it ends higher.`;
   }
 
   document.querySelectorAll(".check-here").forEach(build);

@@ -50,14 +50,14 @@ async function load() {
 
 const step = (number, all, name) => tell({ step: { number, all, name } });
 
-onmessage = async ({ data: { page, number, expression, source, lesson, trains } }) => {
+onmessage = async ({ data: { page, number, expression, source, lesson, trains, mine } }) => {
   try {
     judges ??= load();
     const { answer, file, train } = await judges;
     loaded = true;
     tell({ started: true });
     let said;
-    if (trains) said = train(page, source, step);
+    if (trains) said = train(page, source, mine ?? "", step);
     else said = lesson ? file(source, lesson, step) : answer(page, number, expression, source);
     tell({ verdict: JSON.parse(said) });
   } catch (error) {

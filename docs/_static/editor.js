@@ -49,6 +49,24 @@
     return cm.Decoration.set(found);
   }
 
+  // ------------------------------------------------------------ names that are offered
+
+  const PAGE_NAMES = /\b(?:torch|nn|F|math)(?:\.\w+)+|\.[a-z_]\w+(?=\()/g; // and methods, as .unflatten
+
+  // What the page's own code uses of PyTorch: torch.ones, nn.Linear, .softmax
+  const pageNames = () => [...new Set([...document.querySelectorAll(".highlight pre")]
+    .flatMap((code) => code.textContent.match(PAGE_NAMES) ?? []))];
+
+  function offered(context) {
+    const before = context.matchBefore(/[\w.]+/);
+    if (!before || (before.text.length < 2 && !context.explicit)) return null;
+    const dot = before.text.lastIndexOf("."), of = before.text.slice(0, dot + 1);
+    const isModule = /^(torch|nn|F|math)\./.test(of);
+    const names = pageNames().filter((name) => (isModule || dot < 0 ? name.startsWith(of || before.text) : name.startsWith(".")));
+    const options = names.map((name) => ({ label: isModule ? name.slice(of.length) : name.replace(/^\./, "") }));
+    return options.length ? { from: before.from + dot + 1, options, validFor: /^\w*$/ } : null;
+  }
+
   // ------------------------------------------------------------ what a check found, at its line
 
   // Of CodeMirror what all editors of the page share.
@@ -86,12 +104,23 @@
     const setMarks = cm.StateEffect.define(); // [{ line, right, text }]
     const lineOf = (state, n) => state.doc.line(Math.min(Math.max(1, n), state.doc.lines));
     const inOrder = (marks) => [...marks].sort((a, b) => a.line - b.line);
-    // A field of ranges that a check sets and that follow the text as it changes.
+    // A field of ranges that a check sets and that follow the text as it changes. What was said of a
+    // line goes when the line changes, and what was said of a definition, when something in it does.
     const kept = (set, provide) => cm.StateField.define({
       create: () => cm.RangeSet.empty,
       update(before, change) {
         const effect = change.effects.find((one) => one.is(setMarks));
-        return effect ? set(change.state, inOrder(effect.value)) : before.map(change.changes);
+        if (effect) return set(change.state, inOrder(effect.value));
+        let marks = before.map(change.changes);
+        const { doc } = change.state;
+        change.changes.iterChangedRanges((a, b, from, to) => {
+          let top = doc.lineAt(from);
+          const [first, last] = [top.from, doc.lineAt(to).to];
+          while (top.number > 1 && /^([\s)]|$)/.test(top.text)) top = doc.line(top.number - 1);
+          const stays = (at) => at !== top.from && (at < first || at > last);
+          marks = marks.update({ filter: (at) => stays(at) });
+        });
+        return marks;
       },
       provide,
     });
@@ -125,9 +154,11 @@
       cm.syntaxHighlighting(cm.classHighlighter),
       cm.bracketMatching(),
       cm.closeBrackets(),
+      cm.autocompletion({ override: [cm.localCompletionSource, offered], defaultKeymap: false, icons: false }),
       cm.indentUnit.of("    "),
     ];
-    const keys = [leave, ...cm.closeBracketsKeymap, cm.indentWithTab, ...cm.defaultKeymap, ...cm.historyKeymap];
+    const offers = cm.completionKeymap.filter(({ key }) => key !== "Enter"); // Enter begins a line, Tab takes the name
+    const keys = [leave, ...offers, { key: "Tab", run: cm.acceptCompletion }, ...cm.closeBracketsKeymap, cm.indentWithTab, ...cm.defaultKeymap, ...cm.historyKeymap];
     return { cm, setMarks, shared, keys, wrap: [cm.EditorView.lineWrapping, made(hangMarks)] };
   }
 
@@ -206,7 +237,7 @@
     for (const [name, value] of Object.entries({ id, ...PLAIN, "aria-describedby": describedBy })) area.setAttribute(name, value);
     block.append(label, area);
     const most = file ? 24 : Infinity;
-    let view = null, marks = [], shared = null;
+    let view = null, marks = [], shared = null, shown = 0; // the line that is to be in view
 
     function follow() { // the textarea, which something else may have changed
       grow(area, most);
@@ -218,8 +249,14 @@
     function showMarks() {
       view?.dispatch({ effects: shared.setMarks.of(marks) });
       const first = marks.find(({ right }) => !right);
-      if (!view || !first || !file) return;
-      const line = view.state.doc.line(Math.min(first.line, view.state.doc.lines));
+      if (first && file) scrollTo(first.line);
+    }
+
+    // Bring a line into view within the editor; the page stays where it is.
+    function scrollTo(n) {
+      shown = n;
+      if (!view || !n) return;
+      const line = view.state.doc.line(Math.min(n, view.state.doc.lines));
       view.scrollDOM.scrollTop = view.lineBlockAt(line.from).top - 48;
     }
 
@@ -232,6 +269,7 @@
         return; // then it stays a textarea
       }
       view = mount(shared, area, { check, label, file });
+      scrollTo(shown);
       if (marks.length) showMarks();
     }
 
@@ -251,10 +289,21 @@
         follow();
       },
       focus: () => (view ?? area).focus(),
-      goTo(n) { // a line, counted from 1
-        const line = view?.state.doc.line(n);
-        view?.dispatch({ selection: { anchor: line.to }, effects: shared.cm.EditorView.scrollIntoView(line.from, { y: "center" }) });
+      scrollTo, // a line, counted from 1
+      goTo(n) { // and type there
+        scrollTo(n);
+        if (view) view.dispatch({ selection: { anchor: view.state.doc.line(n).to } });
+        else area.setSelectionRange(...Array(2).fill(area.value.split("\n").slice(0, n).join("\n").length));
         this.focus();
+      },
+      notPython(text) { // the first line that can't be read as Python; 0 if all can, or it isn't known
+        let line = 0;
+        shared?.cm.pythonLanguage.parser.parse(text).iterate({
+          enter({ type, from }) {
+            if (type.isError) line ||= text.slice(0, from).split("\n").length;
+          },
+        });
+        return line;
       },
       mark(found) { // [{ line, right, text }], what a check found
         marks = found;

@@ -1,7 +1,7 @@
 // What docs/_static/editor.js takes of CodeMirror; tools/editor_bundle.py makes one file of it.
-export { closeBrackets, closeBracketsKeymap } from "@codemirror/autocomplete";
+export { acceptCompletion, autocompletion, closeBrackets, closeBracketsKeymap, completionKeymap } from "@codemirror/autocomplete";
 export { defaultKeymap, history, historyKeymap, indentWithTab } from "@codemirror/commands";
-export { pythonLanguage } from "@codemirror/lang-python";
+export { localCompletionSource, pythonLanguage } from "@codemirror/lang-python";
 export { bracketMatching, indentUnit, syntaxHighlighting, syntaxTree } from "@codemirror/language";
 export { search, searchKeymap } from "@codemirror/search";
 export { EditorState, RangeSet, StateEffect, StateField } from "@codemirror/state";

@@ -92,7 +92,10 @@ def rms_norm(input, normalized_shape, weight=None, eps=None):
 
 def linear(input, weight, bias=None):
     """x W^T + b."""
-    y = input @ weight.T
+    if input.ndim > 2 and input.numel() and input.shape[-1] == weight.shape[-1]:  # as one matrix
+        y = (input.reshape(-1, input.shape[-1]) @ weight.T).reshape(*input.shape[:-1], -1)
+    else:
+        y = input @ weight.T
     return y if bias is None else y + bias
 
 
