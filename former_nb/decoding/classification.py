@@ -14,7 +14,6 @@ import math
 import random
 import warnings
 from collections import Counter
-from collections.abc import Iterable
 from functools import partial
 from operator import index
 from pathlib import Path
@@ -25,7 +24,6 @@ import torch
 from torch import nn
 from torch.utils.data import DataLoader
 
-from ..base.core import eval_mode
 from ..base.files import read_text
 from ..base.guards import check_choice, check_int, check_share, check_that
 from ..base.keywords import explain_keywords
@@ -34,7 +32,7 @@ from ..data.text import pad_rows
 from ..data.tokenization import encode_texts
 from ..data.tokens import TextTokenizer, check_texts
 from ..models.pretrained import check_pair
-from ..training.losses import to_device
+from .prompts import in_batches
 
 __all__ = [
     "label_names",
@@ -174,27 +172,18 @@ def _encode(text, tokenizer):
     return row, f"unknown characters: {unknown[:20]!r}" if unknown else ""
 
 
-def _piece_length(piece):
-    return len(piece[0])
-
-
-@torch.no_grad()
 def _average(model, pieces, n):
     "Probabilities (n, n_classes) of n texts from those of their pieces; NaN without a piece."
-    device = next(model.parameters()).device
-    total = torch.zeros(n, model.n_classes + 1, device=device)  # the last column counts pieces
-    batches: Iterable = []
-    if pieces:
-        size = max(MAX_TOKENS, model.config.max_len)
-        batches = make_batches(
-            pieces, max_tokens=size, length=_piece_length, collate=collate_labels
-        )
-    with eval_mode(model):
-        for batch in batches:
-            tokens, text = to_device(batch, device)
-            p = model(tokens).float().softmax(dim=-1)  # (B, n_classes)
-            total.index_add_(0, text, nn.functional.pad(p, (0, 1), value=1.0))
-    total = total.cpu()  # the one wait
+    total = torch.zeros(n, model.n_classes + 1, device="cpu")  # the last column counts pieces
+
+    def probabilities(tokens):
+        p = model(tokens).float().softmax(dim=-1)  # (B, n_classes)
+        return nn.functional.pad(p, (0, 1), value=1.0)
+
+    found = in_batches(model, [row for row, _ in pieces], probabilities, MAX_TOKENS)
+    if found:
+        numbers = torch.tensor([number for _, number in pieces], device="cpu")
+        total.index_add_(0, numbers, torch.stack(found).cpu())  # the one wait
     return total[:, :-1] / total[:, -1:]
 
 

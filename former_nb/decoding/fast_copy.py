@@ -227,8 +227,6 @@ def fast_copy(
 
     It is called as the model is, in eval mode. If the model learns or changes, make another copy.
     """
-    makes = isinstance(product, type) and issubclass(product, Product)
-    check_that(makes, "product", "Product or Int8Product", product, TypeError)
     unknown = unknown_part(model)
     check_that(unknown is None, "model", "parts that can be copied", unknown)
     name = stack_of(model)

@@ -11,7 +11,6 @@ __all__ = ['SETTINGS', 'first_to_ring', 'check_setting', 'with_temperature', 'wi
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from numbers import Integral
 
 import torch
 
@@ -63,7 +62,6 @@ def with_temperature(
     check_setting("temperature", temperature)
     if temperature < 1e-6:  # in single precision it may be 0
         return greedy
-    temperature = min(temperature, 1e30)  # more is no single number
 
     def tempered(logits):
         logits = logits.float()
@@ -248,13 +246,10 @@ class Sampling:
     top_p: float | None = None  # the fewest likeliest that have this probability or more
     min_p: float | None = None  # those at least this many times as likely as the likeliest
     repetition_penalty: float = 1.0  # above 1, tokens that a row has are less likely
-    seed: int | torch.Generator | None = None  # row i draws with seed + i; a generator, all rows
+    seed: int | None = None  # row i draws with seed + i
 
     def __post_init__(self):
-        rules = dict(SETTINGS)
-        if isinstance(self.seed, torch.Generator):
-            del rules["seed"]
-        check_fields(self, rules)
+        check_fields(self, SETTINGS)
 
     def pick(
         self,
@@ -279,12 +274,12 @@ class Sampling:
         device: torch.device,
     ) -> Callable:  # a pick
         "Each token as often as its probability says, with the random numbers of `seed`."
-        if isinstance(self.seed, Integral):
+        if self.seed is not None:
             return SeededSample(int(self.seed), prompts, device)
 
         def draw_all(logits):
             clocks = torch.empty_like(logits, dtype=torch.float32)
-            return first_to_ring(logits, clocks.exponential_(generator=self.seed))
+            return first_to_ring(logits, clocks.exponential_())
 
         return draw_all
 

@@ -22,12 +22,9 @@ from pathlib import Path
 import torch
 
 from ..attention.masks import padding_mask
-from ..base.core import eval_mode
 from ..base.files import read_text
 from ..base.guards import check_int, check_ints, check_that, check_type
 from ..base.keywords import explain_keywords
-from ..data.batches import make_batches
-from ..data.text import pad_rows
 from ..data.tokenization import encode_texts
 from ..data.tokens import PAD, TextTokenizer, both_sides
 from ..models.bart import BartEncoderDecoder
@@ -39,7 +36,7 @@ from ..models.two_stacks import attend_beams
 from .beam_search import beam_search, length_score
 from .caches import KVCache
 from .fast_copy import faster
-from .prompts import find_context, stop_tokens, warn_of_cut
+from .prompts import find_context, in_batches, stop_tokens, warn_of_cut
 
 __all__ = [
     "Translation",
@@ -180,35 +177,6 @@ MAX_TOKENS = 4096  # in one batch, each counted once for every beam
 REASONS = ("stop", "length", "context")  # of the pieces of a line, the last of these counts
 
 
-def _row_length(numbered_row):
-    return len(numbered_row[1])
-
-
-def _collate_numbered(rows, pad):
-    "Rows as a rectangle, and their numbers."
-    return pad_rows([row for _, row in rows], pad), [number for number, _ in rows]
-
-
-def _search_rows(model, rows, search, max_tokens):
-    "What `search` finds for each row, in their order."
-    if not rows:
-        return []
-    numbered = list(enumerate(rows))
-    batches = make_batches(
-        numbered,
-        max_tokens=max(max_tokens, *map(len, rows)),  # a row that is longer has its own batch
-        collate=partial(_collate_numbered, pad=_pad_token(model)),
-        length=_row_length,
-    )
-    results = [None] * len(rows)
-    device = next(model.parameters()).device
-    with eval_mode(model), torch.no_grad():
-        for src, numbers in batches:
-            for number, texts in zip(numbers, search(model, src.to(device))):
-                results[number] = texts
-    return results
-
-
 def _make_translation(line, note, pieces, tokenizer, ending):
     "A `Translation` from what the search has found for each piece of a line, the best first."
     if not pieces:
@@ -228,7 +196,7 @@ def _translate(model, tokenizer, lines, search, max_tokens, ending):
     limit = model.config.max_len - 2
     encoded = [_encode_line(line, tokenizer.source, limit) for line in lines]
     rows = [row for pieces, _ in encoded for row in pieces]
-    results = iter(_search_rows(model, rows, search, max_tokens))
+    results = iter(in_batches(model, rows, search, max_tokens, _pad_token(model)))
     for line, (pieces, note) in zip(lines, encoded):
         found = list(islice(results, len(pieces)))
         yield _make_translation(line, note, found, tokenizer.target, ending)
@@ -282,6 +250,7 @@ def stream_translations(
 
     search = partial(
         _search,
+        model,
         reader=faster(model, room),
         start=start,
         room=room,
