@@ -131,7 +131,9 @@ def test_what_is_wrong_with_the_settings_of_a_file_is_one_sentence(addition, tmp
     refused(former("train", addition, "--d-model", 15, "--dry-run"), "d_model: ")
     refused(former("train", tmp_path / "none.py", "--dry-run"), "task: ", "none.py", "names")
     addition.write_text("x = 1\n")
-    refused(former("train", addition, "--help"), "task: expected one dataclass", "[]")
+    refused(former("train", addition, "--help"), "task: expected one dataclass", "none")
+    addition.write_text(ADDITION.replace("def report", "def reports"), encoding="utf-8")
+    refused(former("train", addition, "--help"), "Addition lacks report")
     for line, words in {
         "limit: list[int] = ()": ("limit: expected an int, float, str or bool", "list[int]"),
         "limit: complex = 20": ("limit: expected an int, float, str or bool", "complex"),

@@ -28,9 +28,14 @@ OUTSIDE = "former_nb_task_"  # how modules begin whose file is not of this packa
 
 def tasks_in(module: ModuleType) -> list[type[Task]]:
     "The tasks that a module itself defines; families of tasks are none."
+    return [kind for kind in kinds_in(module) if not inspect.isabstract(kind)]
+
+
+def kinds_in(module: ModuleType) -> list[type[Task]]:
+    "The tasks and families of tasks that a module itself defines."
     kinds = [kind for kind in vars(module).values() if inspect.isclass(kind)]
     mine = [kind for kind in kinds if kind.__module__ == module.__name__]
-    return [kind for kind in mine if issubclass(kind, Task) and not inspect.isabstract(kind)]
+    return [kind for kind in mine if issubclass(kind, Task)]
 
 
 def find_task(
@@ -45,8 +50,11 @@ def find_task(
     module = run_file(file)
     tasks = tasks_in(module)
     if len(tasks) != 1 or "__dataclass_fields__" not in vars(tasks[0]):
-        names = [task.__name__ for task in tasks]
-        raise ValueError(f"task: expected one dataclass that is a Task in {name!r}, got {names}")
+        got = ", ".join(task.__name__ for task in tasks) or "none"
+        for kind in kinds_in(module):
+            if inspect.isabstract(kind):
+                got += f"; {kind.__name__} lacks {', '.join(sorted(kind.__abstractmethods__))}"
+        raise ValueError(f"task: expected one dataclass that is a Task in {name!r}, got {got}")
     return tasks[0]
 
 
