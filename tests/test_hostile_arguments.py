@@ -84,7 +84,7 @@ CALLS = [  # what is called, with arguments of which each is exchanged in turn, 
     (translate, dict(model=TRANSLATOR, tokenizer=LETTERS, sentences=["ab"], num_beams=2)),
     (
         translate,
-        dict(length_penalty=1.0, num_return_sequences=1),
+        dict(length_penalty=1.0),
         dict(model=TRANSLATOR, tokenizer=LETTERS, sentences=["ab"], num_beams=2),
     ),
     (compare_translations, dict(first=["a"], second=["a"], references=["a"], n=9)),
