@@ -359,9 +359,6 @@ def generate_command(
         float | None,
         typer.Option(min=0, max=1, help="Sample among those with this share of the likeliest's p."),
     ] = None,
-    repetition_penalty: Annotated[
-        float, typer.Option(min=0, help="Above 1: what was written before becomes less likely.")
-    ] = 1.0,
     max_new_tokens: Annotated[
         int | None,
         typer.Option(min=0, help="At most so many; as many as fit the context if left out."),
@@ -395,7 +392,6 @@ def generate_command(
         top_k=top_k,
         top_p=top_p,
         min_p=min_p,
-        repetition_penalty=repetition_penalty,
         seed=seed,
     )
     longest = trained.config.max_len if max_new_tokens is None else max_new_tokens

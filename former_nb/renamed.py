@@ -93,6 +93,8 @@ PAGES = {
     "attention.LatentAttention": "deeper/12_since_llama",
     "attention.QKNorm": "deeper/12_since_llama",
     "attention.Sink": "deeper/12_since_llama",
+    "decoding.sampling.RepetitionPenalty": "deeper/11_sampling",
+    "decoding.sampling.apply_repetition_penalty": "deeper/11_sampling",
     "models.mixture_of_experts": "deeper/12_mixture_of_experts",
     "models.packed": "deeper/07_batches",
     "models.packing": "deeper/07_batches",
@@ -131,6 +133,7 @@ NAMES = {
     "decoding.caches.stream_text": STREAM_TEXT,
     "decoding.caches.stream_rows": STREAM_ROWS,
     "decoding.decoding.next_tokens": "from former_nb.decoding.caches import next_tokens",
+    "decoding.caches.KVBuffer": "from former_nb.decoding.caches import LayerCache",
     "decoding.prompts.lengths_to_read": "",
     "decoding.prompts.prompt_rows": "",
     "decoding.translating.greedy_decode": "from former_nb.decoding.number_words import "

@@ -119,13 +119,13 @@ WRITING: list = [
     (
         "a window wider than the context",
         lambda d: _write("rotary", window=17),
-        Noted([17], (CUT, "; a window within the context goes on")),
+        Noted([17], (CUT, "window=… goes on")),
     ),
     ("one as wide", lambda d: _write("rotary", window=16), [38]),
     (
         "a cache with a wider window",
         lambda d: _write("rotary", cache=KVCache(2, 17)),
-        Noted([17], (CUT, "a window within")),
+        Noted([17], (CUT, "window")),
     ),
     ("a wider window, ALiBi", lambda d: _write("alibi", window=17), [38]),
     ("rows of 3 and 12", lambda d: _write(lengths=(3, 12), most=9), Noted([12, 17], ("1 of 2",))),
@@ -176,7 +176,7 @@ WRITING: list = [
     (
         "with a window that is too wide",
         lambda d: _command(d, "--max-new-tokens", 40, "--window", 17),
-        Said(("of 20 texts; a --window within the context goes on",)),
+        Said(("of 20 texts; --window goes on",)),
     ),
     (
         "one at a time",

@@ -137,7 +137,6 @@ EARLY = {  # what is judged without it
     "generate --top-p 2": "'--top-p'",
     "generate --min-p 2": "'--min-p'",
     "generate --top-k 0": "'--top-k'",
-    "generate --repetition-penalty -1": "'--repetition-penalty'",
     "translate --file nowhere": "file: 'nowhere'",
     "translate --num-beams 0 x": "'--num-beams'",
     "generate": "torch",  # the model is there: now it is needed

@@ -411,7 +411,7 @@ def test_beam_search_works_on_it(seed):
         greedy = [best[0][0] for best in beam_search(decode, start, 1, n, **cached())]
         assert greedy == greedy_decode(model, src, n)
         kept = beam_search(decode, start, **how, **cached())
-        again = beam_search(decode, start, **how, use_cache=False)
+        again = beam_search(decode, start, **how)
         each = [decoder_of(model, torch.tensor([source])) for source in sources]
         alone = [beam_search(decode, start[:1], **how, **cached())[0] for decode in each]
     texts = lambda found: [[text for text, _ in best] for best in found]

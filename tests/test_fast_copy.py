@@ -11,6 +11,7 @@ from former_nb.attention.masks import padding_mask
 from former_nb.attention.multi_head import MultiHeadAttention
 from former_nb.attention.relative_positions import ALiBi, RelativeBias
 from former_nb.data.text import PAD
+from former_nb.decoding import decoding
 from former_nb.decoding.beam_search import beam_search
 from former_nb.decoding.caches import KVCache, generate, stream
 from former_nb.decoding.fast_copy import Int8Product, Product, fast_copy, faster
@@ -122,23 +123,31 @@ def test_a_decoder_with_a_memory_as_it_is():
         assert_close(fast_copy(model)(src, tgt), model(src, tgt), atol=2e-4, rtol=1e-4)
 
 
+def fed_again(model):
+    "A function, which gets no cache: it reads everything at each step."
+    return lambda tokens: model(tokens)
+
+
 @pytest.mark.parametrize("positions", POSITIONS)
 def test_texts_are_those_of_the_plain_loop(positions):
     model = language_model(positions=positions)
     prompts = [[5, 6], [7, 8, 9, 10], [11]]
     for sampling in (GREEDY, Sampling(seed=3), Sampling(0.8, top_p=0.9, seed=1)):
         texts = generate(model, prompts, 20, sampling, **FREE)
-        assert texts == generate(model, prompts, 20, sampling, use_cache=False, **FREE)
+        assert texts == generate(fed_again(model), prompts, 20, sampling, **FREE)
         assert texts == generate(fast_copy(model), prompts, 20, sampling, **FREE)
 
 
-@pytest.mark.parametrize("positions", ["rotary", "alibi", "relative"])
+FARTHER = [name for name, scheme in POSITIONS.items() if scheme.beyond != "never"]
+
+
+@pytest.mark.parametrize("positions", FARTHER)
 def test_a_window_beyond_the_trained_length(positions):
     model = language_model(positions=positions)
     rows = [[5, 6, 7]]
     far = generate(model, rows, 60, GREEDY, window=6, **FREE)
-    assert len(far[0]) == 63
-    assert far == generate(model, rows, 60, GREEDY, window=6, use_cache=False, **FREE)
+    plain = decoding.generate(model, torch.tensor(rows), 60, cache=KVCache(3, 6))
+    assert far == plain.tolist()
 
 
 def test_beams_are_those_of_the_modules():
@@ -146,7 +155,7 @@ def test_beams_are_those_of_the_modules():
         model = loud(LanguageModel.from_config(TransformerConfig(12, 30, **SIZES)), seed)
         how = dict(num_beams=4, max_new_tokens=14, num_return_sequences=4)
         ours = beam_search(model, [[5, 6], [7, 8]], **how)
-        again = beam_search(model, [[5, 6], [7, 8]], use_cache=False, **how)
+        again = beam_search(fed_again(model), [[5, 6], [7, 8]], **how)
         for best, plain in zip(ours, again):
             assert [text for text, _ in best] == [text for text, _ in plain]
             ours_scores = torch.tensor([score for _, score in best])
@@ -179,7 +188,7 @@ def test_training_between_two_texts_counts():
     loud(model, seed=1)
     second = generate(model, [[5, 6]], 20, GREEDY, **FREE)
     assert first != second
-    assert second == generate(model, [[5, 6]], 20, GREEDY, use_cache=False, **FREE)
+    assert second == generate(fed_again(model), [[5, 6]], 20, GREEDY, **FREE)
 
 
 def test_dropout_is_off():
@@ -238,15 +247,13 @@ def test_a_model_that_cannot_be_copied_writes_itself(make, part, caplog):
         assert faster(model, 20) is model
     assert part in caplog.text and "modules" in caplog.text
     texts = generate(model, [[5, 6], [7]], 12, GREEDY, **FREE)
-    assert texts == generate(model, [[5, 6], [7]], 12, GREEDY, use_cache=False, **FREE)
+    assert texts == generate(fed_again(model), [[5, 6], [7]], 12, GREEDY, **FREE)
 
 
-def test_few_tokens_are_not_worth_a_copy(monkeypatch, caplog):
+def test_few_tokens_are_not_worth_a_copy(caplog):
     model = language_model()
     with caplog.at_level("INFO", "former_nb"):
         assert faster(model, 11) is model and faster(model, 12) is not model
-        monkeypatch.setattr("former_nb.decoding.fast_copy.LARGE", 999)
-        assert faster(model, 31) is model and faster(model, 32) is not model
         fast = fast_copy(model)
         assert faster(fast, 32) is fast
     assert "fewer than 12" in caplog.text and "a fast copy" in caplog.text

@@ -28,7 +28,6 @@ from former_nb.decoding.decoding import greedy
 from former_nb.decoding.prompts import encode_prompt, stop_tokens
 from former_nb.decoding.sampling import (
     Sampling,
-    apply_repetition_penalty,
     checked,
     with_temperature,
     with_top_k,
@@ -50,7 +49,7 @@ MODEL, TRANSLATOR = (
 LETTERS = CharTokenizer("abcdefghijklmnopqrstuvwxyz")
 IDS = torch.tensor([[1, 5, 6], [1, 7, 8]])
 LOGITS = torch.zeros(2, 30)
-WRITING = dict(eos_token_ids=2, suppress_tokens=(0,), use_cache=True)
+WRITING = dict(eos_token_ids=2, suppress_tokens=(0,))
 PROMPT = dict(model=MODEL, prompts="ab", max_new_tokens=2, pick=Sampling(), tokenizer=LETTERS)
 
 CALLS = [  # what is called, with arguments of which each is exchanged in turn, and those left alone
@@ -70,7 +69,6 @@ CALLS = [  # what is called, with arguments of which each is exchanged in turn, 
     (with_top_k, dict(top_k=2), dict(pick=greedy)),
     (with_top_p, dict(top_p=0.5), dict(pick=greedy)),
     (checked(greedy), dict(logits=LOGITS)),
-    (apply_repetition_penalty, dict(logits=LOGITS, seen=IDS, penalty=1.1)),
     (stop_tokens, dict(eos_token_ids=2, suppress_tokens=(0,), vocab_size=9)),
     (encode_prompt, dict(tokenizer=LETTERS, prompt="a")),
     (encode_texts, dict(texts=["ab"], tokenizer=LETTERS)),
@@ -86,7 +84,7 @@ CALLS = [  # what is called, with arguments of which each is exchanged in turn, 
     (translate, dict(model=TRANSLATOR, tokenizer=LETTERS, sentences=["ab"], num_beams=2)),
     (
         translate,
-        dict(length_penalty=1.0, num_return_sequences=1),
+        dict(length_penalty=1.0),
         dict(model=TRANSLATOR, tokenizer=LETTERS, sentences=["ab"], num_beams=2),
     ),
     (compare_translations, dict(first=["a"], second=["a"], references=["a"], n=9)),

@@ -41,7 +41,7 @@ OTHER_NAMES = {  # what other libraries and older versions call it -> what to wr
     "kv_cache": "cache",
     "do_sample": "pick=Sampling()",
     "min_p": "pick=Sampling(min_p=…)",
-    "repetition_penalty": "pick=Sampling(repetition_penalty=…)",
+    "repetition_penalty": "pick",
     "sampling": "pick",
     "seed": "pick=Sampling(seed=…)",
     "temperature": "pick=Sampling(temperature=…)",

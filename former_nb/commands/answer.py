@@ -65,7 +65,7 @@ def translate_lines(
 ) -> None:
     "Print a translation of each line. A line that cannot be read gives an empty one, and a note."
     keep_memory()
-    search = dict(length_penalty=length_penalty, first=block)
+    search = dict(length_penalty=length_penalty, ahead=block)
     translations = (
         stream_translations(model, tokenizer, texts, num_beams, **search)
         for texts in growing(lines, block)
@@ -76,4 +76,5 @@ def translate_lines(
         note_odd(n, "line", line.source, line.note)
         n_cut += line.reason == "context"
     if n_cut:
-        remark(f"Note: {find_context(sizes_of(model), None).note(n_cut, n, {})}")
+        context = find_context(sizes_of(model), None)._replace(go_on=())  # the command has neither
+        remark(f"Note: {context.note(n_cut, n)}")

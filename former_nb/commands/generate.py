@@ -15,11 +15,6 @@ from .terminal import echo, remark
 
 TOKENS = 16_384  # of the texts that are written side by side, at most
 PATIENCE = 100  # texts in a row that bring nothing new, until there is nothing new
-OPTIONS = {  # as in `GO_ON`
-    "window": "--window",
-    "narrower": "a --window within the context",
-    "max_new_tokens": "--max-new-tokens",
-}
 
 
 class Drawn(NamedTuple):
@@ -47,7 +42,12 @@ class Endings:
     def tell(self) -> None:
         "Say on standard error if there are any."
         if self.n_cut:
-            remark(f"Note: {self.context.note(self.n_cut, self.written, OPTIONS)}")
+            remark(f"Note: {self.context.note(self.n_cut, self.written, as_option)}")
+
+
+def as_option(name: str) -> str:
+    "An argument as the command line spells it."
+    return f"--{name.replace('_', '-')}"
 
 
 def draw_texts(

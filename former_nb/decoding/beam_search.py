@@ -29,7 +29,6 @@ from ..data.text import BOS, EOS, PAD, UNK
 from .caches import KVCache
 from .fast_copy import faster
 from former_nb.decoding.prompts import (
-    IN_CACHE,
     as_rows,
     check_fresh,
     check_prompts,
@@ -195,7 +194,6 @@ def beam_search(
     num_return_sequences: int = 1,  # how many texts are wanted, at most `num_beams`
     eos_token_ids: int | Iterable[int] | None = EOS,  # a text that takes one is finished
     suppress_tokens: Iterable[int] = (PAD, BOS, UNK),  # tokens that are not taken
-    use_cache: bool = True,  # False feeds everything again at each step: slower, same answer
     cache=None,  # an empty cache with `reorder`; one is made for a model of this course
 ) -> list:  # (text, score), best first, prompt and end included; for a batch a list of such lists
     """Follow the likeliest beginnings until as many are finished and none that grows is better.
@@ -209,8 +207,6 @@ def beam_search(
     reorders = cache is None or hasattr(cache, "reorder")
     check_that(reorders, "cache", "None or one with `reorder`", cache, TypeError)
     check_fresh(cache)
-    check_that(cache is None or use_cache, "cache", "None beside `use_cache=False`", cache)
-    check_choice("use_cache", use_cache, (True, False))
     length_score(0.0, 1, length_penalty, convention)  # raises for bad settings
 
     first = next(iter(prompts), ())
@@ -228,7 +224,7 @@ def beam_search(
 
     steps = context.room(lengths[0], max_new_tokens)
     texts = [_Texts(row, num_beams, ends, score, steps) for row in rows]
-    if use_cache and cache is None and sizes.n_layers:
+    if cache is None and sizes.n_layers:
         cache = KVCache(sizes.n_layers)
     here = prompts if isinstance(prompts, torch.Tensor) else torch.empty(0)
     evaluating: Any = nullcontext()
@@ -245,5 +241,5 @@ def beam_search(
     found = [text for some in best for text, _ in some]
     n_cut = sum(text[-1] not in ends for text in found)
     if steps < max_new_tokens:
-        warn_of_cut(context, n_cut, len(found), IN_CACHE)
+        warn_of_cut(context, n_cut, len(found), "KVCache(n_layers, {}=…)".format)
     return best[0] if single else best

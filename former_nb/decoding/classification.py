@@ -233,8 +233,8 @@ def read_labeled_csv(
 ) -> tuple[list[str], list[str]]:  # texts and labels, in the file's order
     """Two columns of a table. Raises `ValueError`, naming the file and the row, for what is wrong.
 
-    A warning names what is allowed but looks wrong: a row whose cell holds lines that look like
-    rows, text behind a closing quote, labels that differ by capitals or spaces only.
+    A warning names what is allowed but looks wrong: text behind a closing quote, labels that differ
+    by capitals or spaces only.
     """
     where = f"file: {str(file)!r}"
     check_that(text != label, "label", f"another column than that of the texts, {text!r}", label)
@@ -257,7 +257,7 @@ def read_labeled_csv(
             raise ValueError(f"{where}: expected {expected}, got {row}")
         if not row[k].strip():
             raise ValueError(f"{where}: expected a label in {place}, column {label!r}, got {row}")
-    for note in [*_odd_rows(content, rows, k, len(heading)), *_odd_labels(rows, k)]:
+    for note in [*_odd_quotes(content), *_odd_labels(rows, k)]:
         warnings.warn(f"{where}: {note}", stacklevel=2)
     return [row[t] for _, row in rows], [row[k].strip() for _, row in rows]
 
@@ -301,20 +301,8 @@ def _why_no_column(heading, content):
     return "the first row holds the names of the columns, and `text` and `label` choose others"
 
 
-def _odd_rows(content, rows, k, width):
-    "Notes on quotes that may be missing."
-    labels = {row[k].strip() for _, row in rows}
-    swallowed = []
-    for i, (line, row) in enumerate(rows, start=1):
-        lines = [part for cell in row if "\n" in cell for part in cell.split("\n")]
-        cells = [part.split(",") for part in lines]
-        alike = [c for c in cells if len(c) >= width and {c[k], c[k - width]} & labels]
-        if alike:
-            place = f"row {i} (line {line}) spans {len(alike) + 1} lines that look like rows"
-            swallowed.append(f"{place}; is a quote missing?")
-    if swallowed:
-        more = f" So do {len(swallowed) - 1:,} more rows." if swallowed[1:] else ""
-        yield swallowed[0] + more
+def _odd_quotes(content):
+    "A note on a quote that isn't doubled, or is alone."
     *_, (line, stopped) = _parse(content, strict=True)
     if stopped is None:
         odd = f"in the row that begins in line {line}, text stands behind a closing quote"

@@ -242,8 +242,6 @@ def fast_copy(
 
 
 FEW = 12  # tokens; for fewer, the copy takes longer than it saves
-FEW_OF_LARGE = 32  # the same for a model of more than so many weights
-LARGE = 2_000_000
 
 
 def faster(
@@ -266,9 +264,8 @@ def faster(
 def too_dear(model, max_new_tokens):
     "Why it does not pay to copy a model for so many tokens; None if it does."
     weights = list(model.parameters())
-    few = FEW if sum(p.numel() for p in weights) <= LARGE else FEW_OF_LARGE
-    if max_new_tokens < few:
-        return f"for fewer than {few} tokens a copy of the weights does not pay"
+    if max_new_tokens < FEW:
+        return f"for fewer than {FEW} tokens a copy of the weights does not pay"
     size = sum(p.numel() * p.element_size() for p in weights)
     if weights[0].device.type == "cpu" and 2 * size > psutil.virtual_memory().available:
         return f"memory has no room for a copy of {size / 1e9:.1f} GB"

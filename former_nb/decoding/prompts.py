@@ -44,12 +44,6 @@ __all__ = [
 ]
 
 UNKNOWN = SimpleNamespace(vocab_size=2**24, n_layers=0, max_len=2**63, positions="learned")
-GO_ON = {  # what lets a text go on that the context has ended
-    "window": "window=…",
-    "narrower": "a window within the context",
-    "max_new_tokens": "max_new_tokens=…",
-}
-IN_CACHE = GO_ON | {"window": "KVCache(n_layers, window=…)"}  # where there is no other window
 
 
 class Context(NamedTuple):
@@ -57,7 +51,7 @@ class Context(NamedTuple):
 
     reads: int  # tokens that it can read
     size: int  # where a text ends; less where nobody says how many tokens are wanted
-    go_on: tuple[str, ...]  # keys of `GO_ON`
+    go_on: tuple[str, ...] = ()  # names of arguments
 
     def room(
         self,
@@ -72,17 +66,15 @@ class Context(NamedTuple):
         self,
         n: int,  # texts that end here
         of: int,  # how many there are
-        go_on: dict[str, str] | None = None,  # what there is, and its name; as in `GO_ON`
+        spell: Callable = "{}=…".format,  # how the name of an argument is written
     ) -> str:
         "A sentence about the cut, and what helps."
         which = "the text" if of == 1 else f"{n:,} of {of:,} texts"
         ended = f"the context of {self.size:,} tokens ended {which}"
-        words = GO_ON if go_on is None else go_on
-        if not self.go_on or not words.keys() >= set(self.go_on):  # nothing helps
+        if not self.go_on:
             return ended
-        several = len(self.go_on) > 1
-        names = " and ".join(words[key] for key in self.go_on)
-        return f"{ended}; {names} {'go' if several else 'goes'} on"
+        names = " and ".join(map(spell, self.go_on))
+        return f"{ended}; {names} {'go' if self.go_on[1:] else 'goes'} on"
 
 
 def find_context(
@@ -102,7 +94,7 @@ def find_context(
     reads = LARGEST if is_open else sizes.max_len
     go_on = []
     if beyond == "window" and not within:
-        go_on.append("window" if widest is None else "narrower")
+        go_on.append("window")
     if max_new_tokens is None and beyond != "never":
         go_on.append("max_new_tokens")
     size = min(reads, sizes.max_len) if max_new_tokens is None else reads
@@ -113,7 +105,7 @@ def warn_of_cut(
     context: Context,
     n: int,  # this and all others as for `Context.note`
     of: int,
-    go_on: dict[str, str] | None = None,
+    spell: Callable = "{}=…".format,
 ) -> None:
     "Warn of texts that the context has ended, if there are any, at the line that asked for them."
     if n == 0:
@@ -123,7 +115,7 @@ def warn_of_cut(
     while frame and frame.f_globals.get("__name__", "").split(".")[0] in ("former_nb", "torch"):
         frame = frame.f_back
         level += 1
-    warnings.warn(context.note(n, of, go_on), stacklevel=level)
+    warnings.warn(context.note(n, of, spell), stacklevel=level)
 
 
 def check_writing(

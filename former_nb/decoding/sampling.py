@@ -4,8 +4,7 @@
 
 # %% auto #0
 __all__ = ['SETTINGS', 'first_to_ring', 'check_setting', 'with_temperature', 'with_top_k', 'with_top_p', 'with_min_p',
-           'without_tokens', 'checked', 'SeededSample', 'FollowPrompts', 'apply_repetition_penalty',
-           'RepetitionPenalty', 'Sampling']
+           'without_tokens', 'checked', 'SeededSample', 'FollowPrompts', 'Sampling']
 
 # %% ../../nbs/deeper/11_sampling.ipynb #8977a278
 import math
@@ -14,9 +13,8 @@ from dataclasses import dataclass
 
 import torch
 
-from ..base.guards import check_ids, check_tensor, check_that
+from ..base.guards import check_tensor, check_that
 from former_nb.base.ranges import (
-    ABOVE_0,
     NOT_BELOW_0,
     ONE_OR_MORE,
     ZERO_OR_MORE,
@@ -41,7 +39,6 @@ SETTINGS = {
     "top_k": ONE_OR_MORE,
     "top_p": Range("a number above 0, at most 1", lambda x: 0 < x <= 1),
     "min_p": Range("a number from 0 to 1", lambda x: 0 <= x <= 1),
-    "repetition_penalty": ABOVE_0,
     "seed": ZERO_OR_MORE,
 }
 
@@ -199,43 +196,6 @@ class FollowPrompts:
         self.calls += 1
         return tokens
 
-# %% ../../nbs/deeper/11_sampling.ipynb #d890ba9b
-def apply_repetition_penalty(
-    logits: torch.Tensor,  # (B, vocab_size)
-    seen: torch.Tensor,  # (B, T) integers, the tokens of each row so far
-    penalty: float,  # above 1 makes what was seen less likely, 1 changes nothing
-) -> torch.Tensor:  # (B, vocab_size)
-    "Divide the logits of `seen` by `penalty`, multiply negative ones (Keskar et al. 2019, 4.1)."
-    sizes = check_tensor("logits", logits, "B vocab_size")
-    check_ids("seen", seen, sizes["vocab_size"], B=sizes["B"])
-    SETTINGS["repetition_penalty"].check("penalty", penalty)
-    penalty = float(penalty)
-    old = logits.gather(-1, seen)  # (B, T)
-    return logits.scatter(-1, seen, torch.where(old > 0, old / penalty, old * penalty))
-
-# %% ../../nbs/deeper/11_sampling.ipynb #da7de227
-class RepetitionPenalty:
-    "Makes tokens that a row has already less likely, by `apply_repetition_penalty`."
-
-    def __init__(
-        self,
-        pick: Callable,  # (B, vocab_size) -> (B,), the tokens that the rows get
-        repetition_penalty: float,  # above 1 makes what was seen less likely
-        tokens: torch.Tensor,  # (B, T) integers, what is read before the first pick
-    ):
-        check_setting("repetition_penalty", repetition_penalty)
-        self.pick = pick
-        self.penalty = repetition_penalty
-        self.tokens = tokens
-
-    def __call__(
-        self,
-        logits: torch.Tensor,  # (B, vocab_size)
-    ) -> torch.Tensor:  # (B,)
-        new = self.pick(apply_repetition_penalty(logits, self.tokens, self.penalty))
-        self.tokens = torch.cat([self.tokens, new[:, None]], dim=1)  # (B, T + 1)
-        return new
-
 # %% ../../nbs/deeper/11_sampling.ipynb #setting1
 @dataclass(frozen=True)
 class Sampling:
@@ -245,7 +205,6 @@ class Sampling:
     top_k: int | None = None  # the k likeliest; of equally likely tokens the first
     top_p: float | None = None  # the fewest likeliest that have this probability or more
     min_p: float | None = None  # those at least this many times as likely as the likeliest
-    repetition_penalty: float = 1.0  # above 1, tokens that a row has are less likely
     seed: int | None = None  # row i draws with seed + i
 
     def __post_init__(self):
@@ -256,17 +215,11 @@ class Sampling:
         prompts: list[list[int]],  # what is continued, a row each
         device: torch.device,
     ) -> Callable:  # a pick for one call, (B, vocab_size) -> (B,)
-        "What these settings take from the logits: penalty first, then temperature, filters, draw."
+        "What these settings take from the logits: temperature first, then filters, then the draw."
         pick = self.filter(self.draw(prompts, device))
         if self.temperature != 1:
             pick = with_temperature(pick, self.temperature)
-        pick = checked(pick)
-        if self.repetition_penalty == 1:
-            return pick
-        shortest = min(len(row) for row in prompts)
-        tokens = torch.tensor([row[:shortest] for row in prompts], device=device)
-        pick = FollowPrompts(pick, prompts, device)
-        return RepetitionPenalty(pick, self.repetition_penalty, tokens)
+        return checked(pick)
 
     def draw(
         self,

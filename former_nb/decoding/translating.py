@@ -7,9 +7,8 @@ A line can be anything. If it is empty, so is its translation. If it is too long
 sentences where that is enough, else between words, else anywhere, and its pieces are translated one
 by one. What is no text at all, or half a character, gets no translation and a note that says why.
 
-Lines are read and sorted by length, 32 at first and up to a thousand at a time, so that the first
-translation comes at once, batches are full and memory is not. They come out in their old order. A
-document of a million lines can be piped through.
+Lines are read and sorted by length, some at a time, so that batches are full and memory is not.
+They come out in their old order. A document of a million lines can be piped through.
 """
 
 import math
@@ -23,7 +22,7 @@ import torch
 
 from ..attention.masks import padding_mask
 from ..base.files import read_text
-from ..base.guards import check_int, check_ints, check_that, check_type
+from ..base.guards import check_int, check_that, check_type
 from ..base.keywords import explain_keywords
 from ..data.tokenization import encode_texts
 from ..data.tokens import PAD, TextTokenizer, both_sides
@@ -55,7 +54,7 @@ def _pad_token(model):
 
 
 def _search(model, src, reader, start, room, num_beams, **options):
-    """The best texts of each row of `src`, special tokens included, and their scores.
+    """The best text of each row of `src`, special tokens included, and its score.
 
     The keys and values of the memory are computed once for each source. While several texts about
     one source grow, they stay neighbours in the batch, and `attend_beams` takes them for further
@@ -73,7 +72,8 @@ def _search(model, src, reader, start, room, num_beams, **options):
 
     begin = torch.tensor([list(start)] * len(src), device=src.device)
     cache = KVCache(sizes_of(model).n_layers)
-    return beam_search(step, begin, num_beams, room, cache=cache, **options)
+    found = beam_search(step, begin, num_beams, room, cache=cache, **options)
+    return [best for [best] in found]
 
 
 # ---- one line
@@ -127,7 +127,6 @@ class Translation(str):
     text: str  # the same as a plain string
     score: float
     note: str
-    others: tuple
     reason: str | None
 
     def __new__(
@@ -136,7 +135,6 @@ class Translation(str):
         text: str,  # empty if the source is, or could not be read
         score: float,  # as of `length_score`; NaN without a translation
         note: str = "",  # why there is no translation, or what of the source was lost
-        others: tuple = (),  # the next best: (text, score) each
         reason: str | None = None,  # why it ends, as in `Stream`; None without a translation
     ):
         self = super().__new__(cls, text)
@@ -144,12 +142,11 @@ class Translation(str):
         self.text = text
         self.score = score
         self.note = note
-        self.others = others
         self.reason = reason
         return self
 
     def __getnewargs__(self):  # for pickle and copy
-        return self.source, self.text, self.score, self.note, self.others, self.reason
+        return self.source, self.text, self.score, self.note, self.reason
 
     def __repr__(self):
         fields = ", ".join(f"{name}={value!r}" for name, value in vars(self).items())
@@ -178,17 +175,13 @@ REASONS = ("stop", "length", "context")  # of the pieces of a line, the last of 
 
 
 def _make_translation(line, note, pieces, tokenizer, ending):
-    "A `Translation` from what the search has found for each piece of a line, the best first."
+    "A `Translation` from the row and the score that the search has found for each piece."
     if not pieces:
         return Translation(line, "", math.nan, note)
-    best = [piece[0] for piece in pieces]
-    reason = max(ending(row) for row, _ in best)
-    text = " ".join(tokenizer.decode(row) for row, _ in best)
-    score = sum(score for _, score in best) / len(best)
-    others = ()
-    if len(pieces) == 1:
-        others = tuple((tokenizer.decode(row), score) for row, score in pieces[0][1:])
-    return Translation(line, text, score, note, others, REASONS[reason])
+    reason = max(ending(row) for row, _ in pieces)
+    text = " ".join(tokenizer.decode(row) for row, _ in pieces)
+    score = sum(score for _, score in pieces) / len(pieces)
+    return Translation(line, text, score, note, REASONS[reason])
 
 
 def _translate(model, tokenizer, lines, search, max_tokens, ending):
@@ -202,15 +195,6 @@ def _translate(model, tokenizer, lines, search, max_tokens, ending):
         yield _make_translation(line, note, found, tokenizer.target, ending)
 
 
-def _chunks(lines, first, most):
-    "Lists of so many lines at first, then twice as many each time; the last may be shorter."
-    lines = iter(lines)
-    size = min(first, most)
-    while chunk := list(islice(lines, size)):
-        yield chunk
-        size = min(2 * size, most)
-
-
 @explain_keywords
 def stream_translations(
     model: EncoderDecoder,
@@ -218,11 +202,9 @@ def stream_translations(
     lines: Iterable[str],  # read as they are needed
     num_beams: int = 5,  # as for `beam_search`; 1 is greedy
     *,
-    num_return_sequences: int = 1,  # translations of each line, at most `num_beams`
     length_penalty: float = 1.0,  # as for `length_score`
     max_new_tokens: int | None = None,  # of a translation, at most; None for all of `max_len`
-    ahead: int = 1000,  # lines that are read and sorted by length at a time, at most
-    first: int = 32,  # so many to begin with, then twice as many each time
+    ahead: int = 100,  # lines that are read and sorted by length at a time
 ) -> Iterator[Translation]:  # one for each line, in their order
     """Translate in bounded memory. A line that cannot be read costs itself only.
 
@@ -233,8 +215,9 @@ def stream_translations(
     check_vocabulary(model.config, tokenizer, model.tgt_config)
     pair = both_sides(tokenizer)
     check_int("num_beams", num_beams, most=MAX_TOKENS)
-    check_ints(ahead=ahead, first=first)
+    check_int("ahead", ahead)
     check_lines("lines", lines)
+    lines = iter(lines)
     length_score(0.0, 1, length_penalty)  # raises for a bad one
     if max_new_tokens is not None:
         check_int("max_new_tokens", max_new_tokens)
@@ -255,14 +238,13 @@ def stream_translations(
         start=start,
         room=room,
         num_beams=num_beams,
-        num_return_sequences=num_return_sequences,
         length_penalty=length_penalty,
         **pair.target.stops,
     )
     batch = MAX_TOKENS // num_beams
     return (
         translation
-        for chunk in _chunks(lines, first, ahead)
+        for chunk in iter(lambda: list(islice(lines, ahead)), [])
         for translation in _translate(model, pair, chunk, search, batch, ending)
     )
 
@@ -274,8 +256,7 @@ def translate(
     sentences: Iterable[str],
     num_beams: int = 5,  # as for `beam_search`; 1 is greedy
     *,
-    num_return_sequences: int = 1,  # this and all others as for `stream_translations`
-    length_penalty: float = 1.0,
+    length_penalty: float = 1.0,  # this and all others as for `stream_translations`
     max_new_tokens: int | None = None,
 ) -> list[Translation]:  # one for each sentence, in their order
     """Translate a list of sentences. Raises as `stream_translations`, and warns as `generate`.
@@ -292,15 +273,16 @@ def translate(
         tokenizer,
         sentences,
         num_beams,
-        num_return_sequences=num_return_sequences,
         length_penalty=length_penalty,
         max_new_tokens=max_new_tokens,
-        first=1000,  # nobody waits for the first of a list
+        ahead=1000,  # nobody waits for the first of a list
     )
     found = list(lines)
     context = find_context(sizes_of(model), max_new_tokens)
+    if "window" in context.go_on:  # of which there is none here
+        context = context._replace(go_on=())
     n_cut = sum(translation.reason == "context" for translation in found)
-    warn_of_cut(context, n_cut, len(found), {"max_new_tokens": "max_new_tokens=…"})
+    warn_of_cut(context, n_cut, len(found))
     return found
 
 
