@@ -5,6 +5,7 @@ from . import caches as caches
 from . import classification as classification
 from . import decoding as decoding
 from . import fast_copy as fast_copy
+from . import many_rows as many_rows
 from . import number_words as number_words
 from . import prompts as prompts
 from . import sampling as sampling

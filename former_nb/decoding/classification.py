@@ -32,7 +32,7 @@ from ..data.text import pad_rows
 from ..data.tokenization import encode_texts
 from ..data.tokens import TextTokenizer, check_texts
 from ..models.pretrained import check_pair
-from .prompts import in_batches
+from .many_rows import in_batches
 
 __all__ = [
     "label_names",

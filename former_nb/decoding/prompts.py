@@ -2,24 +2,19 @@
 and the context, which is how far a text may go.
 
 A batch of prompts is a tensor, a list of rows that may differ in length, or text. Loops read lists.
-`in_batches` is for all who ask about many rows at once.
 """
 
 import sys
 import warnings
 from collections.abc import Callable, Iterable
-from functools import partial
 from numbers import Integral
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import torch
-from torch import nn
 
-from ..base.core import eval_mode
 from ..base.guards import LARGEST, check_ids, check_int, check_tensor, check_that, check_type
-from ..data.batches import make_batches
-from ..data.text import PAD, pad_rows
+from ..data.text import PAD
 from ..data.tokens import SPECIALS, TextTokenizer, check_rows, check_tokenizer
 from ..models.build import sizes_of
 from ..models.choices import POSITIONS
@@ -40,7 +35,6 @@ __all__ = [
     "append_columns",
     "stop_tokens",
     "upload",
-    "in_batches",
 ]
 
 UNKNOWN = SimpleNamespace(vocab_size=2**24, n_layers=0, max_len=2**63, positions="learned")
@@ -341,39 +335,3 @@ def upload(
 ) -> torch.Tensor:  # there
     "A tensor for the next step of a loop. The host does not wait until the device has it."
     return torch.tensor(numbers, device="cpu").to(device, non_blocking=True)
-
-
-def _row_length(numbered_row):
-    return len(numbered_row[1])
-
-
-def _collate_numbered(rows, pad):
-    "Rows as a rectangle, and their numbers."
-    return pad_rows([row for _, row in rows], pad), [number for number, _ in rows]
-
-
-@torch.no_grad()
-def in_batches(
-    model: nn.Module,
-    rows: list[list[int]],  # of any lengths
-    answer: Callable,  # (B, T) integers on the model's device -> something for each row
-    max_tokens: int,  # in one batch; a row that is longer has its own
-    pad: int = PAD,  # fills the short rows
-) -> list:  # what `answer` gives for each row, in their order
-    "Ask in eval mode, rows of similar length together."
-    if not rows:
-        return []
-    batches = make_batches(
-        list(enumerate(rows)),
-        max_tokens=max(max_tokens, *map(len, rows)),
-        collate=partial(_collate_numbered, pad=pad),
-        length=_row_length,
-    )
-    answers: list = [None] * len(rows)
-    device = next(model.parameters()).device
-    with eval_mode(model):
-        for tokens, numbers in batches:
-            sent = tokens.to(device, non_blocking=True)
-            for number, found in zip(numbers, answer(sent)):
-                answers[number] = found
-    return answers

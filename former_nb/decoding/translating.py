@@ -35,7 +35,8 @@ from ..models.two_stacks import attend_beams
 from .beam_search import beam_search, length_score
 from .caches import KVCache
 from .fast_copy import faster
-from .prompts import find_context, in_batches, stop_tokens, warn_of_cut
+from .many_rows import in_batches
+from .prompts import find_context, stop_tokens, warn_of_cut
 
 __all__ = [
     "Translation",
