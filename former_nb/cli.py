@@ -110,7 +110,6 @@ def run_options(name: str) -> dict:
     out = flag(help=f"Folder for the model. [runs/{Path(name).stem}]")
     resume = flag(help="Folder of a run that was cut off: go on where its checkpoint stands.")
     config = flag(help="TOML file with settings, one name = value per line; options win over it.")
-    every = flag(min=1, help="Steps between checkpoints, besides those after each evaluation.")
     overwrite = flag("--overwrite", help="Replace a model in the folder.")
     dry_run = flag("--dry-run", help="Print the settings and what they will cost, and do nothing.")
     return {
@@ -118,7 +117,6 @@ def run_options(name: str) -> dict:
         "resume": (Annotated[Path | None, resume], None),
         "config": (Annotated[Path | None, config], None),
         "device": (OnDevice, Device.auto),
-        "save_every": (Annotated[int | None, every], None),
         "overwrite": (Annotated[bool, overwrite], False),
         "dry_run": (Annotated[bool, dry_run], False),
     }
@@ -142,11 +140,10 @@ def make_command(name: str, task: type[Task]):
     "A command with an option for each setting of the task; its name may be the path of its file."
 
     def command(out, resume, config, overwrite, dry_run, device, **given):
-        options = {"device": device.value, "save_every": given.pop("save_every")}
         given = {key: value for key, value in given.items() if value is not None}
         with waiting(LOADING):
             from .commands.train import start
-        start(name, task, given, out, resume, config, overwrite, dry_run, **options)
+        start(name, task, given, out, resume, config, overwrite, dry_run, device.value)
 
     options = run_options(name)
     options.update(setting_options(task))

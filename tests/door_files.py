@@ -306,8 +306,8 @@ PATHS: list = [  # that a user gives: arguments, options, settings
     ),
     (
         "a place among the settings",
-        with_file("c", "save_every = 1", dry("copy", "--config=c")),
-        Refused("save_every", ("command line, --save-every",)),
+        with_file("c", "resume = 1", dry("copy", "--config=c")),
+        Refused("resume", ("command line, --resume",)),
     ),
     (
         "a closed folder",

@@ -346,7 +346,7 @@ def whole(tmp_path_factory):
 def test_a_stopped_run_is_resumed_to_the_same_model(whole, tmp_path, stop):
     cut = tmp_path / "cut"
     number = int(getattr(signal, stop))
-    run = process(*COPY, cut, "--save-every", 1, before=STOPPED.format(stop=number))
+    run = process(*COPY, cut, before=STOPPED.format(stop=number))
     assert run.returncode == (-number if stop == "SIGKILL" else 128 + number), run.stderr
     assert stop == "SIGKILL" or b"--resume" in run.stderr
     assert b"Traceback" not in run.stderr

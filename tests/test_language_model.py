@@ -373,7 +373,7 @@ def test_a_run_on_windows_is_resumed_bit_for_bit(tmp_path):
     train, valid = windows()
     broken = Breaks(train.ids, 8, 8, True, 0, 0)
     with pytest.raises(Stop):
-        fit(small(dropout=0.1), broken, valid, config, folder=tmp_path, save_every=1)
+        fit(small(dropout=0.1), broken, valid, config, folder=tmp_path)
     fit(again, *windows(), config, folder=tmp_path, resume=True)
     for a, b in zip(whole.parameters(), again.parameters()):
         assert torch.equal(a, b)

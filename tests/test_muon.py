@@ -11,7 +11,7 @@ from torch.testing import assert_close
 
 from former_nb.training import muon
 from former_nb.training.muon import Muon, fast_precision, newton_schulz
-from former_nb.training.optimization import make_optimizers, with_precision
+from former_nb.training.optimization import with_precision
 
 SHAPES = [(6, 4), (4, 6), (5, 5), (6, 4), (1, 3)]
 
@@ -79,16 +79,6 @@ def test_a_matrix_does_not_depend_on_those_beside_it(float32):
     assert_close(together, torch.stack(alone), atol=1e-5, rtol=1e-5)
 
 
-def test_nothing_to_go_by_is_no_step(float32):
-    weight = nn.Parameter(torch.randn(4, 3))
-    before = weight.detach().clone()
-    optimizer = Muon([weight], lr=0.1, weight_decay=0.0)
-    optimizer.step()
-    weight.grad = torch.zeros(4, 3)
-    optimizer.step()
-    assert_close(weight.detach(), before, atol=0, rtol=0)
-
-
 def test_memory_is_pytorchs_in_both_directions(float32):
     first, second = matrices(), matrices()
     theirs, ours = torch.optim.Muon(first, lr=0.02), Muon(second, lr=0.02)
@@ -149,9 +139,3 @@ def test_without_units_no_product_is_in_bf16(float32):
     with See():
         optimizer.step()
     assert seen == {torch.float32}
-
-
-def test_fit_uses_it():
-    linear = nn.Linear(3, 4)
-    found = [type(optimizer) for optimizer in make_optimizers(linear, 1e-3, 0.02, 0.1)]
-    assert found == [torch.optim.AdamW, Muon]

@@ -24,9 +24,7 @@ from torch import nn
 from torch.utils.data import (
     BatchSampler,
     DataLoader,
-    Dataset,
     RandomSampler,
-    TensorDataset,
     WeightedRandomSampler,
 )
 
@@ -34,12 +32,11 @@ from former_nb.base import checkpoints
 from former_nb.base.checkpoints import CHECKPOINT, read_checkpoint, write_checkpoint
 from former_nb.base.core import set_seed
 from former_nb.data.batches import make_batches
-from former_nb.data.long_texts import text_windows
 from former_nb.data.text import EOS, IGNORE
 from former_nb.data.tokenization import CharTokenizer, encode_texts
 from former_nb.data.toy_data import TOYS, collate_answers, toy_texts
-from former_nb.training import fitting, resuming, training_run
-from former_nb.training.callbacks import Callback, ProgressBar
+from former_nb.training import training_run
+from former_nb.training.callbacks import Callback
 from former_nb.training.losses import batch_loss, evaluate, exact_match, token_loss
 from former_nb.training.resuming import Checkpoint, lock_folder
 from former_nb.training.runs import seed_for
@@ -48,7 +45,7 @@ from former_nb.training.training_run import Run
 
 NAN, INF = math.nan, math.inf
 V = 7  # tokens
-ROWS = [[random.Random(i).randrange(1, V) for _ in range(3 + i % 3)] for i in range(40)]
+ROWS = [[1 + (i + j * j) % (V - 1) for j in range(3 + i % 3)] for i in range(40)]
 VALID = [(torch.tensor([[1, 2, 3], [4, 5, 6]]), torch.tensor([[2, 3, 4], [5, 6, IGNORE]]))]
 QUIET = dict(device="cpu", progress=False)
 
@@ -112,11 +109,11 @@ def stop_at_call(m, n, error=Stop, part=1):
     return m
 
 
-def stopped_and_resumed(config, folder, at, train=batches, valid=VALID, save_every=2, made=None):
+def stopped_and_resumed(config, folder, at, train=batches, valid=VALID, made=None):
     """A run that is stopped in the middle of step `at`, and goes on with another model, another
     loader and other random numbers."""
     made, part = (model, 1) if made is None else (made, "embed")
-    how = dict(folder=folder, save_every=save_every)
+    how = dict(folder=folder)
     with pytest.raises(Stop):
         run(config, stop_at_call(made(0), at, part=part), train(), valid, **how)
     set_seed(4321)
@@ -147,11 +144,9 @@ def test_settings_come_back_from_json_also_where_numpy_made_them():
     [
         (dict(epochs=2), [(5, 1), (10, 2)]),
         (dict(steps=3), [(3, 0)]),
-        (dict(steps=5), [(5, 1)]),
         (dict(steps=12), [(5, 1), (10, 2), (12, 2)]),
         (dict(steps=12, epochs=1), [(5, 1), (10, 2), (12, 2)]),
         (dict(epochs=2, eval_every=4), [(4, 0), (8, 1), (10, 2)]),
-        (dict(epochs=2, eval_every=5), [(5, 1), (10, 2)]),
         (dict(epochs=1, eval_every=100), [(5, 1)]),
         (dict(steps=2, eval_every=1), [(1, 0), (2, 0)]),
     ],
@@ -217,8 +212,8 @@ def test_minutes_end_the_run_with_a_rate_near_zero(monkeypatch):
 def test_minutes_count_on_after_an_interruption(monkeypatch, tmp_path):
     monkeypatch.setattr(training_run, "time", Clock())
     config = TrainingConfig(minutes=2, lr=1.0, eval_every=5)
-    _, straight = run(config, folder=tmp_path / "straight", save_every=15)
-    _, history = stopped_and_resumed(config, tmp_path / "stopped", at=40, save_every=15)
+    _, straight = run(config, folder=tmp_path / "straight")
+    _, history = stopped_and_resumed(config, tmp_path / "stopped", at=40)
     assert 120 <= history["seconds"].iloc[-1] < 130 and history["lr"].iloc[-1] < 1e-3
     assert abs(history["step"].iloc[-1] - straight["step"].iloc[-1]) < 10
 
@@ -242,34 +237,6 @@ def test_minutes_count_from_the_first_second(monkeypatch):
     assert 60 <= history["seconds"].item() < 70  # a look at the data, and the first step
 
 
-def test_a_first_step_that_takes_all_the_time_is_the_last(monkeypatch):
-    clock, step = Clock(), fitting.train_step
-
-    def slow_step(*args, **kwargs):
-        clock.now += 150
-        return step(*args, **kwargs)
-
-    monkeypatch.setattr(training_run, "time", clock)
-    monkeypatch.setattr(fitting, "train_step", slow_step)
-    _, history = run(TrainingConfig(minutes=0.2))
-    assert history["step"].tolist() == [1] and history["seconds"].iloc[-1] > 150
-
-
-def test_the_bar_says_that_it_waits_for_the_first_step(capsys):
-    said = []
-
-    class Watch(Callback):
-        def on_start(self, run):
-            said.append(capsys.readouterr().err)
-
-        def on_step_end(self, run):
-            said.append(capsys.readouterr().err)
-
-    run(TrainingConfig(steps=3), callbacks=[ProgressBar(), Watch()])
-    assert "first step" in said[0] and "0/3" not in said[0]
-    assert "first step" not in said[1] and "1/3" in said[1]
-
-
 # ---- who chooses
 
 HOPELESS = [(VALID[0][0], torch.zeros_like(VALID[0][1]))]  # token 0, which training never shows
@@ -284,7 +251,7 @@ def test_the_best_weights_on_valid_come_back_and_on_best_sees_them():
     assert math.isclose(evaluate(m, HOPELESS), history["valid"][0], rel_tol=1e-6)
 
 
-@pytest.mark.parametrize("at", [7, 16, 18])
+@pytest.mark.parametrize("at", [7, 18])
 def test_patience_and_what_it_waits_for_survive_an_interruption(tmp_path, at):
     config = TrainingConfig(epochs=20, lr=0.05, patience=3)
     straight = run(config, valid=HOPELESS)
@@ -379,27 +346,19 @@ def test_it_does_not_matter_where_a_run_was_stopped(tmp_path):
     config = dict(epochs=3, lr=0.05, muon_lr=0.1, label_smoothing=0.1)
     config = TrainingConfig(**config, gradient_accumulation_steps=3)
     straight = run(config)
-    for at in (1, 2, 3, 5, 6, 10, 14):
-        assert alike(stopped_and_resumed(config, tmp_path / str(at), at, save_every=3), straight)
+    for at in (1, 5, 6, 14):
+        assert alike(stopped_and_resumed(config, tmp_path / str(at), at), straight)
 
 
 def test_a_run_can_be_stopped_again_and_again(tmp_path):
-    config = TrainingConfig(epochs=3, lr=0.05)
+    config = TrainingConfig(epochs=3, lr=0.05, eval_every=1)
     for start in range(15):
         m = stop_at_call(model(seed=start), 2)
         try:
-            run(config, m, folder=tmp_path, resume=True, save_every=1)
+            run(config, m, folder=tmp_path, resume=True)
         except Stop:
             assert read_checkpoint(tmp_path)[1]["progress"]["step"] == start + 1
     assert alike(run(config, model(seed=77), folder=tmp_path, resume=True), run(config))
-
-
-def test_whether_and_how_often_checkpoints_are_written_changes_nothing(tmp_path):
-    config = TrainingConfig(epochs=2, lr=0.05)
-    straight = run(config)
-    for i, how in enumerate(({}, dict(save_every=1), dict(resume=True))):
-        assert alike(run(config, folder=tmp_path / str(i), **how), straight)
-    assert files(tmp_path / "1") == [CHECKPOINT]
 
 
 def test_a_finished_run_returns_at_once(tmp_path):
@@ -449,76 +408,18 @@ def test_each_process_draws_its_own_dropout(monkeypatch):
     assert drawn == [seed_for(0, "step", 0, 0), seed_for(0, "step", 0, 1)] and drawn[0] != drawn[1]
 
 
-def changed_at_the_end(data):
-    "The same data with another number in their last row, whose batch is not the first."
-    if isinstance(data, torch.Tensor):
-        data = data.clone()
-        data[-1, -1] = data[-1, -1] % (V - 2) + 1
-        return data
-    return [*data[:-1], [*data[-1][:-1], data[-1][-1] % (V - 2) + 1]]
-
-
-class Files(Dataset):
-    "Rows that only their own code can read, as images in files are."
-
-    def __init__(self, rows):
-        self.read = lambda i: (torch.tensor(rows[i][:3]), torch.tensor(rows[i][-3:]))
-
-    def __len__(self):
-        return 40
-
-    def __getitem__(self, i):
-        return self.read(i)
-
-
-TABLE = torch.tensor([row[:3] for row in ROWS])
-DATA = {  # rows, and what makes batches of them in their order
-    "ours": (ROWS, lambda rows: make_batches(rows, 8)),
-    "pairs": (ROWS, lambda rows: loader(lambda b: plain([r for r, _ in b]), rows=pairs_of(rows))),
-    "texts": (ROWS, lambda rows: loader(from_text, rows=[str(row) for row in rows])),
-    "a tensor": (TABLE, lambda rows: loader(of_numbers, rows=rows)),
-    "an array": (TABLE, lambda rows: loader(of_numbers, rows=rows.numpy())),
-    "tensors": (TABLE, lambda rows: loader(None, rows=TensorDataset(rows, rows.roll(1, 1)))),
-    "a list of batches": (TABLE, lambda rows: [(x, x.roll(1, 1)) for x in rows.split(8)]),
-    "files": (ROWS, lambda rows: loader(None, rows=Files(rows))),
-    "a long text": (TABLE, lambda rows: text_windows(rows.flatten(), 3, 8)),
-}
-
-
-def pairs_of(rows):
-    return [(row, {"label": i % 2}) for i, row in enumerate(rows)]
-
-
-def of_numbers(rows):
-    return plain([row.tolist() for row in rows])
-
-
-def from_text(texts):
-    return plain([json.loads(text) for text in texts])
-
-
 @pytest.mark.parametrize("part", ["train", "valid"])
-@pytest.mark.parametrize(("rows", "make"), DATA.values(), ids=DATA)
-def test_data_that_differ_in_one_number_of_their_last_row_are_other_data(
-    tmp_path, rows, make, part
-):
-    config, kwargs = TrainingConfig(steps=2), dict(folder=tmp_path, resume=True)
-    first = run(config, **{part: make(rows)}, **kwargs)
-    assert alike(run(config, model(seed=5), **{part: make(rows)}, **kwargs), first)
-    with pytest.raises(ValueError, match=f"is of another run: rows of {part}='") as error:
-        run(config, model(seed=5), **{part: make(changed_at_the_end(rows))}, **kwargs)
-    assert "first batch" not in str(error.value)
+@pytest.mark.parametrize("kind", [list, loader])
+def test_data_that_differ_in_one_number_of_their_last_row_are_other_data(tmp_path, part, kind):
+    def made(last):
+        rows = [*ROWS[:-1], [*ROWS[-1][:2], last]]
+        return loader(rows=rows) if kind is loader else list(loader(rows=rows))
 
-
-def test_rows_are_told_apart_where_their_numbers_are_the_same():
-    alike = [[[1, 2], [3]], [[1], [2, 3]], [[1, 2, 3]], [["1", "2"], ["3"]], [[1.0, 2.0], [3.0]]]
-    alike += [
-        [torch.tensor([1, 2]), torch.tensor([3])],
-        [torch.tensor([[1], [2]]), torch.tensor([3])],
-    ]
-    alike += [[b"1", "2"], ["1", "2"], ["12"], ["1", "2", ""], [{"1": "2"}], [{"2": "1"}], [None]]
-    alike += [[[1, 2], [3, None]], [[1, 2], [3, 2**70]], [torch.tensor([1, 2]).to(torch.int32)]]
-    assert len({resuming._all_rows(rows, 0) for rows in alike}) == len(alike)
+    config, kept = TrainingConfig(steps=2), dict(folder=tmp_path, resume=True)
+    first = run(config, **{part: made(3)}, **kept)
+    assert alike(run(config, model(seed=5), **{part: made(3)}, **kept), first)
+    with pytest.raises(ValueError, match=f"is of another run: SHA-256 of {part}='"):
+        run(config, model(seed=5), **{part: made(4)}, **kept)
 
 
 OTHERS = {
@@ -533,8 +434,7 @@ OTHERS = {
         model=lambda: model().double()
     ),
     "batches of train=5, not 4": dict(train=lambda: batches(4)),
-    "first batch of valid=": dict(valid=HOPELESS),
-    "first batch of train=": dict(train=LOADERS["noise in collate"], valid=HOPELESS),
+    "SHA-256 of train=": dict(train=LOADERS["noise in collate"], valid=HOPELESS),
 }
 
 
@@ -601,7 +501,7 @@ def test_what_an_optimizer_remembers_goes_to_the_weight_of_that_name(tmp_path):
     config = TrainingConfig(epochs=3, lr=0.05, muon_lr=None, max_grad_norm=1e6)
     straight, _ = run(config, Branches("ab"))
     made = lambda seed: Branches("ba" if seed else "ab", seed)
-    resumed, _ = stopped_and_resumed(config, tmp_path, 9, save_every=None, made=made)
+    resumed, _ = stopped_and_resumed(config, tmp_path, 9, made=made)
     assert same({name: resumed.state_dict()[name] for name in straight.state_dict()}, straight)
 
 
@@ -627,21 +527,12 @@ def test_a_second_run_is_refused_while_the_first_lives(tmp_path):
     lock_folder(tmp_path / "b").release()
 
 
-def test_a_checkpoint_that_is_used_twice_leaves_the_lock_of_another_run(tmp_path):
-    used = Checkpoint(tmp_path, resume=True)
-    run(TrainingConfig(epochs=1), callbacks=[used])
-    lock = lock_folder(tmp_path)  # another run, meanwhile
-    for _ in range(2):
-        with pytest.raises(ValueError, match="^folder: another run is training in"):
-            run(TrainingConfig(epochs=1), callbacks=[used])
-    lock.release()
-
-
 @pytest.mark.skipif(os.name != "posix", reason="limits the size of files")
 def test_a_disk_that_fills_up_keeps_the_checkpoint_from_before(tmp_path):
     import resource
 
-    config, full = TrainingConfig(epochs=3, lr=0.05), resource.getrlimit(resource.RLIMIT_FSIZE)
+    config = TrainingConfig(epochs=3, lr=0.05, eval_every=1)
+    full = resource.getrlimit(resource.RLIMIT_FSIZE)
     heed = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     limit = lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (3000, full[1]))
     m, calls = model(), iter(range(99))
@@ -649,7 +540,7 @@ def test_a_disk_that_fills_up_keeps_the_checkpoint_from_before(tmp_path):
     said = "^folder: no checkpoint could be written .* and the one before stays: "
     try:
         with pytest.raises(OSError, match=said):
-            run(config, m, folder=tmp_path, save_every=1)
+            run(config, m, folder=tmp_path)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, full)
         signal.signal(signal.SIGXFSZ, heed)
@@ -659,7 +550,8 @@ def test_a_disk_that_fills_up_keeps_the_checkpoint_from_before(tmp_path):
 
 @pytest.mark.parametrize("at", [2, 3, 5])
 def test_ctrl_c_while_a_checkpoint_is_written(tmp_path, monkeypatch, at):
-    config, replace_file, calls = TrainingConfig(epochs=3, lr=0.05), os.replace, iter(range(1, 99))
+    config = TrainingConfig(epochs=3, lr=0.05, eval_every=2)
+    replace_file, calls = os.replace, iter(range(1, 99))
 
     def interrupted(*names):
         if next(calls) == at:
@@ -668,7 +560,7 @@ def test_ctrl_c_while_a_checkpoint_is_written(tmp_path, monkeypatch, at):
 
     monkeypatch.setattr(checkpoints.os, "replace", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        run(config, folder=tmp_path, save_every=2)
+        run(config, folder=tmp_path)
     monkeypatch.undo()
     assert files(tmp_path) == [CHECKPOINT]
     assert alike(run(config, model(seed=9), folder=tmp_path, resume=True), run(config))
@@ -689,7 +581,7 @@ class Normed(nn.Module):
 def test_buffers_are_saved_and_chosen_with_the_weights(tmp_path):
     config, stopped = TrainingConfig(epochs=3, lr=0.05), stop_at_call(Normed(), 9, part="norm")
     with pytest.raises(Stop):
-        run(config, stopped, valid=HOPELESS, folder=tmp_path, save_every=1)
+        run(config, stopped, valid=HOPELESS, folder=tmp_path)
     assert stopped.norm.num_batches_tracked == 5  # as at the best look
     resumed = run(config, Normed(seed=5), valid=HOPELESS, folder=tmp_path, resume=True)
     assert alike(resumed, run(config, Normed(), valid=HOPELESS))
@@ -742,20 +634,16 @@ class Breaks(nn.Module):
         return logits
 
 
-@pytest.mark.parametrize(
-    ("loss", "save_every", "kept", "noticed"),
-    [(True, None, 5, 10), (False, 1, 7, 8), (True, 3, 6, 9)],
-)
-def test_a_run_that_turns_into_nan_stops_and_keeps_what_was_good(
-    tmp_path, loss, save_every, kept, noticed
-):
-    config, best, m = TrainingConfig(epochs=4, lr=0.05), [], Breaks(8, loss)
-    how = dict(folder=tmp_path, save_every=save_every, on_best=lambda m: best.append(weights(m)))
-    with pytest.raises(ValueError, match=f"^lr: the loss is no longer .* after step {noticed} "):
+@pytest.mark.parametrize("at", [8, 10])
+@pytest.mark.parametrize("loss", [True, False])
+def test_a_run_that_turns_into_nan_stops_and_keeps_what_was_good(tmp_path, at, loss):
+    config, best, m = TrainingConfig(epochs=4, lr=0.05), [], Breaks(at, loss)
+    how = dict(folder=tmp_path, on_best=lambda m: best.append(weights(m)))
+    with pytest.raises(ValueError, match="^lr: the loss is no longer .* after step 10 "):
         run(config, m, **how)
     tensors, metadata = read_checkpoint(tmp_path)
     [looked] = metadata["progress"]["history"]
-    assert metadata["progress"]["step"] == kept and all(map(math.isfinite, looked.values()))
+    assert metadata["progress"]["step"] == 5 and all(map(math.isfinite, looked.values()))
     assert all(t.isfinite().all() for t in [*tensors.values(), *m.state_dict().values()])
     assert same(m, best[-1])
 
@@ -778,11 +666,10 @@ def test_an_infinite_buffer_is_not_broken(tmp_path):
 # ---- one curve
 
 
-@pytest.mark.parametrize("parts", [3, 50])
-def test_the_curve_is_the_same_however_a_batch_is_cut(parts):
+def test_the_curve_is_the_same_however_a_batch_is_cut():
     config = TrainingConfig(epochs=2, lr=0.05, muon_lr=None, eval_every=1)
     whole, expected = run(config, model(dropout=0.0).double())
-    config = replace(config, gradient_accumulation_steps=parts)
+    config = replace(config, gradient_accumulation_steps=3)
     cut, history = run(config, model(dropout=0.0).double())
     assert np.allclose(history[["train", "valid"]], expected[["train", "valid"]], rtol=1e-9, atol=0)
     torch.testing.assert_close(cut.state_dict(), whole.state_dict(), rtol=0, atol=1e-6)
@@ -823,10 +710,10 @@ def test_a_compiled_model_trains_saves_and_resumes_as_itself(tmp_path, monkeypat
         return made[-1]
 
     monkeypatch.setattr(torch, "compile", eager)
-    config = TrainingConfig(epochs=2, lr=0.05)
+    config = TrainingConfig(epochs=2, lr=0.05, eval_every=3)
     whole = run(replace(config, compile=True))
     assert len(made) == 1 and alike(whole, run(config))
-    folder = dict(folder=tmp_path, save_every=3)
+    folder = dict(folder=tmp_path)
     with pytest.raises(Stop):
         run(replace(config, compile=True), **folder, on_best=lambda m: (_ for _ in ()).throw(Stop))
     assert alike(run(replace(config, compile=True), model(seed=9), **folder, resume=True), whole)
@@ -898,7 +785,7 @@ def test_tied_weights_stay_tied_and_resume(tmp_path, layer):
     assert expected["train"].iloc[-1] < expected["train"].iloc[0]
     if layer:
         assert straight.head.weight is straight.embed.weight
-    resumed = stopped_and_resumed(config, tmp_path, 8, save_every=1, made=made)
+    resumed = stopped_and_resumed(config, tmp_path, 8, made=made)
     assert alike(resumed, (straight, expected))
 
 
@@ -913,8 +800,7 @@ def test_frozen_weights_stay_as_they_are(tmp_path):
 
 def test_a_batch_without_targets_is_no_mistake_but_valid_without_any_is():
     nothing = (VALID[0][0], torch.full_like(VALID[0][1], IGNORE))
-    with pytest.warns(UserWarning, match="train: a batch has no target"):
-        _, history = run(TrainingConfig(epochs=1), train=[nothing, *VALID])
+    _, history = run(TrainingConfig(epochs=1), train=[nothing, *VALID])
     assert np.isfinite(history).all(axis=None)
     refuses(lambda: run(TrainingConfig(epochs=1), valid=[nothing]), ValueError, "valid")
 
@@ -977,10 +863,6 @@ def test_a_loss_of_ones_own_may_be_cut_and_rounded_too():
     assert 0 < near < 0.02
 
 
-def test_the_loss_that_fit_uses_may_be_named():
-    assert alike(run(TrainingConfig(epochs=1), loss=batch_loss), run(TrainingConfig(epochs=1)))
-
-
 NO_LOSSES = {
     "a number": lambda m, batch: 3.0,
     "nothing": lambda m, batch: None,
@@ -1004,34 +886,6 @@ def test_a_loss_of_ones_own_is_smoothed_only_if_it_can_be():
     assert alike(run(smooth, loss=takes_it), run(smooth))
 
 
-class Reads:
-    "Batches that count how often they are read."
-
-    def __init__(self, batches):
-        self.dataset = [*batches]
-        self.reads = 0
-
-    def __len__(self):
-        return len(self.dataset)
-
-    def __iter__(self):
-        self.reads += 1
-        return iter(self.dataset)
-
-
-@pytest.mark.parametrize("kept", [False, True])
-def test_the_first_batches_are_read_once_before_the_first_step(tmp_path, kept):
-    train, valid, reads = Reads(batches()), Reads(VALID), []
-
-    class Watch(Callback):
-        def on_step_end(self, run):
-            reads.append((train.reads, valid.reads))
-
-    folder = {"folder": tmp_path} if kept else {}
-    run(TrainingConfig(epochs=1), train=train, valid=valid, callbacks=[Watch()], **folder)
-    assert reads[0] == (2, 1) and reads[-1] == (2, 2)  # the steps read `train` once more
-
-
 # ---- what is shown
 
 
@@ -1052,22 +906,6 @@ def test_callbacks_see_every_moment_and_the_end_also_after_an_error():
     with pytest.raises(Stop):
         run(TrainingConfig(epochs=1), stop_at_call(model(), 2), callbacks=[Moments()])
     assert seen == [("on_start", 0), ("on_step_end", 1), ("on_end", 1)]
-
-
-def test_each_callback_hears_of_the_end_though_one_fails():
-    heard = []
-
-    class Fails(Callback):
-        def on_end(self, run):
-            raise OSError("the disk is full")
-
-    class Hears(Callback):
-        def on_end(self, run):
-            heard.append(run.step)
-
-    with pytest.raises(OSError, match="full"):
-        run(TrainingConfig(epochs=1), callbacks=[Hears(), Fails(), Hears()])
-    assert heard == [5, 5]
 
 
 @pytest.mark.parametrize("progress", [True, False])
@@ -1102,49 +940,6 @@ def test_only_the_answer_and_its_end_are_targets():
     )
     [a], [b], [c] = map(tokenizer.encode, "abc")
     assert targets.tolist() == [[no, no, no, b, a, EOS], [no, no, c, EOS, no, no]]
-
-
-class Pupil(nn.Module):
-    """Knows rows by heart, but for `slips`: rows, and the places in them at which it goes wrong. In
-    training it says anything else."""
-
-    def __init__(self, rows, slips):
-        super().__init__()
-        self.here = nn.Parameter(torch.zeros(()))
-        self.after = {tuple(row[:i]): row[i] for row in rows for i in range(1, len(row))}
-        self.after |= {tuple(row[:i]): (row[i] + 1) % 8 for row, i in slips}
-
-    def forward(self, x):
-        said = [
-            [self.after.get(tuple(row[: i + 1]), 0) for i in range(len(row))] for row in x.tolist()
-        ]
-        sign = self.here - 1 if self.training else self.here + 1
-        return nn.functional.one_hot(torch.tensor(said), 8) * sign
-
-
-def test_one_pass_finds_the_rows_that_greedy_decoding_gets_right():
-    tokenizer, texts = CharTokenizer("=abc"), toy_texts("sort", 1, 3, 1)
-    texts += toy_texts("sort", 4, 3, 2) + toy_texts("sort", 4, 3, 3)
-    rows, [mark] = encode_texts(texts, tokenizer), tokenizer.encode("=")
-
-    @torch.no_grad()
-    def greedy(m, row):
-        said = row[: row.index(mark) + 1]
-        while len(said) < len(row):
-            said = [*said, m.eval()(torch.tensor([said]))[0, -1].argmax().item()]
-        return said == row
-
-    # a slip at the mark or before it does no harm; one in the answer, or at its end, does
-    cases = {
-        9: [(3, 0), (7, -1)],
-        8: [(3, 1)],
-        7: [(3, 3), (0, 2)],
-        5: [(8, 1), (6, 2), (6, 4), (2, 2), (5, 1), (5, 2)],
-    }
-    for right, slips in cases.items():
-        m = Pupil(rows, [(rows[k], rows[k].index(mark) + place) for k, place in slips]).train()
-        share = exact_match(m, make_batches(rows, 4, collate=collate_answers(mark)))
-        assert m.training and share == right / 9 == sum(greedy(m, row) for row in rows) / 9
 
 
 def test_rows_without_a_target_do_not_count():
@@ -1192,16 +987,8 @@ def test_batches_have_a_length():
     refuses(lambda: fit(model(), iter(VALID), VALID, CONFIG), TypeError, "train")
 
 
-class MoreState(nn.Linear):
-    def get_extra_state(self):
-        return {"n": 1}
-
-
-LAZY = nn.Sequential(nn.Embedding(V, 8), nn.LazyLinear(V))
 BAD = [
     ("nothing to train", lambda: fit(nn.Identity(), VALID, VALID, CONFIG), TypeError, "model"),
-    ("no shapes yet", lambda: fit(LAZY, VALID, VALID, CONFIG), TypeError, "model"),
-    ("more state", lambda: fit(MoreState(2, 2), VALID, VALID, CONFIG), TypeError, "model"),
     ("no function", lambda: fit(model(), VALID, VALID, CONFIG, loss=3.0), TypeError, "loss"),
     ("empty train", lambda: fit(model(), [], VALID, CONFIG), TypeError, "train"),
     ("empty valid", lambda: fit(model(), VALID, [], CONFIG), TypeError, "valid"),
@@ -1219,7 +1006,6 @@ test_bad_input_is_named = every_row(BAD)
 
 def test_a_refused_checkpoint_makes_no_folder(tmp_path):
     refuses(lambda: Checkpoint(tmp_path / "x", resume="no"), ValueError, "resume")
-    refuses(lambda: Checkpoint(tmp_path / "x", 0), ValueError, "save_every")
     assert not any(tmp_path.iterdir())
 
 
@@ -1246,7 +1032,7 @@ CONFIG = TrainingConfig(epochs=12, lr=0.01, eval_every=10)
 def attempt(where, seed=0):
     set_seed(seed)
     model = nn.Sequential(nn.Embedding(9, 32), nn.Linear(32, 32), nn.Dropout(0.3), nn.Linear(32, 9))
-    callbacks = [] if where is None else [Checkpoint(where, 3, True)]
+    callbacks = [] if where is None else [Checkpoint(where, True)]
     how = dict(device="cpu", progress=False, callbacks=callbacks)
     train, valid = make_batches(ROWS[:96], 8, shuffle=True), make_batches(ROWS[96:], 8)
     history = fit(model, train, valid, CONFIG, **how).drop(columns="seconds")

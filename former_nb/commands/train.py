@@ -55,7 +55,7 @@ def start(
     config: Path | None = None,
     overwrite: bool = False,
     dry: bool = False,
-    **options,  # device, save_every
+    device: str = "auto",
 ) -> None:
     "Find the settings of a run, and run it or say what it would cost."
     keep_memory()
@@ -81,7 +81,7 @@ def start(
     if not resume:
         check_free(out, overwrite)
     with full_disk("out", out):
-        run_task(name, chosen, out, resume is not None, overwrite, **options)
+        run_task(name, chosen, out, resume is not None, overwrite, device)
 
 
 def count_numbers(batch) -> int:
@@ -147,7 +147,6 @@ def run_task(
     resume: bool = False,
     overwrite: bool = False,
     device: str = "auto",
-    save_every: int | None = None,
 ) -> None:
     "From settings to a trained, judged and saved model."
     config = task.training_config()
@@ -160,7 +159,7 @@ def run_task(
     model = task.make_model(data)  # refuses what it cannot be made from, as callbacks do
     save = partial(task.save, out, data=data)
     precision = SayPrecision(say)  # after what reads a checkpoint
-    callbacks = [Checkpoint(out, save_every, resume), precision, SaveBest(save)]
+    callbacks = [Checkpoint(out, resume), precision, SaveBest(save)]
     if resume:
         task.resume(out, data)
     elif first:
@@ -189,18 +188,17 @@ def run_task(
 
 
 class SayPrecision(Callback):
-    "Says in which precision a run computes, where that was measured or kept from its start."
+    "Says where a run computes in bf16 though nobody asked for it."
 
     def __init__(self, say):
         self.say = say
         self.about = ""  # in words, for the report
 
     def on_start(self, run) -> None:
-        run.settle_precision()
         names = {"no": "float32", "auto": "bf16 where the device has it"}
-        self.about = run.why_precision or names.get(run.precision, run.precision)
-        if run.config.precision == "auto" and run.precision != "auto":
-            self.say(f"Computing in {self.about}")
+        self.about = names.get(run.precision, run.precision)
+        if run.config.precision == "auto" and run.precision == "bf16":
+            self.say("Computing in bf16, for which this CPU has units")
 
 
 def check_report(found) -> dict:

@@ -52,7 +52,6 @@ RUN_OPTIONS = {  # of the command line, so that no setting can be called so
     "resume",
     "config",
     "device",
-    "save_every",
     "overwrite",
     "dry_run",
 }

@@ -40,8 +40,7 @@ class ProgressBar(Callback):
     def on_start(self, run: Any) -> None:
         hidden = not run.accelerator.is_main_process
         kwargs = {"total": run.steps, "initial": run.step, "unit": "step"}
-        self.waiting = True  # a bar without a step would look as if nothing happened
-        self.bar = tqdm(**kwargs, leave=False, disable=hidden, bar_format="first step ...")
+        self.bar = tqdm(**kwargs, leave=False, disable=hidden)
 
     def on_evaluate(self, run: Any) -> None:
         self.on_step_end(run)
@@ -49,11 +48,7 @@ class ProgressBar(Callback):
         self.bar.set_postfix({k: f"{loss:.3f}" for k, loss in losses.items() if loss is not None})
 
     def on_step_end(self, run: Any) -> None:
-        self.bar.bar_format = None
         self.bar.update(run.step - self.bar.n)
-        if self.waiting:
-            self.bar.refresh()
-        self.waiting = False
 
     def on_end(self, run: Any) -> None:
         self.bar.close()

@@ -9,12 +9,10 @@ on the CPU. Another one is named with `device="cpu"`, or for everything with the
 variable `FORMER_NB_DEVICE`. What differs:
 
 - CUDA: a step is computed in bf16 where the hardware has it (`precision="auto"`), with weights and
-  optimizers in float32. Matrices in float32 are multiplied in TF32 while `fit` runs, so that is
-  what `precision="no"` means there. The processor waits once per evaluation, and for what a
-  callback reads.
+  optimizers in float32. The processor waits once per evaluation, and for what a callback reads.
 - MPS: everything is float32, and the processor waits as on CUDA.
-- CPU: a run that ends by the clock computes in bf16 where the CPU has units for it and a few
-  steps show that it is faster (`precision="auto"`). Everything else is float32.
+- CPU: a run that ends by the clock computes in bf16 where the CPU has units for it
+  (`precision="auto"`). Everything else is float32.
 
 Outside `fit`, models compute in the precision of their weights. Batches are pinned and sent without
 waiting, by `evaluate` and `predict`, too. Reading them takes a hundredth of a step of the
@@ -23,7 +21,6 @@ classifier of reviews, so they are not prepared by further processes.
 
 import os
 import warnings
-from contextlib import contextmanager
 
 import torch
 from tqdm import TqdmWarning
@@ -38,7 +35,6 @@ with warnings.catch_warnings():  # accelerate imports tqdm.auto, which warns wit
 __all__ = [
     "start_processes",
     "as_the_first_says",
-    "allow_tf32",
 ]
 
 
@@ -77,19 +73,3 @@ def as_the_first_says(
     numbers = [number]
     broadcast_object_list(numbers)
     return numbers[0]
-
-
-@contextmanager
-def allow_tf32(
-    device: torch.device,
-):
-    "Within `with`, CUDA may round what it multiplies in float32 matrices to ten bits (TF32)."
-    before = torch.get_float32_matmul_precision()
-    change = device.type == "cuda" and before == "highest"  # else the caller has chosen
-    if change:
-        torch.set_float32_matmul_precision("high")
-    try:
-        yield
-    finally:
-        if change:
-            torch.set_float32_matmul_precision(before)

@@ -9,23 +9,19 @@ __all__ = ['PROGRESS', 'describe_run', 'save_run', 'load_run', 'lock_folder', 'r
 import hashlib
 import math
 import shutil
-from array import array
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from filelock import FileLock, Timeout
 from torch.utils._pytree import tree_leaves
-from torch.utils.data import TensorDataset
 
 from ..base.checkpoints import CHECKPOINT, checksum, read_checkpoint, write_checkpoint
 from ..base.files import check_path
-from ..base.guards import check_choice, check_int
+from ..base.guards import check_choice
 from .callbacks import Callback
-from .runs import read_epoch
 from .training_run import Run
 
 # %% ../../nbs/deeper/08_long_runs.ipynb #2bb3be59
@@ -39,58 +35,19 @@ def _weights(run):
     return trained
 
 
-def _tensors(batch):
-    "The tensors of a batch, on the CPU."
-    return [t.detach().cpu() for t in tree_leaves(batch) if isinstance(t, torch.Tensor)]
-
-
-def _batch_digits(batch):
-    "A few digits that tell whether two runs begin with the same batch: its order, how it is made."
-    tensors = _tensors(batch)
-    return checksum({str(i): t for i, t in enumerate(tensors)})[:16]
-
-
-def _feed(seen, data):
-    "Let the hash `seen` read data: numbers, texts, arrays, tensors, lists and dicts of them."
-    if isinstance(data, torch.Tensor):
-        seen.update(f"{data.dtype} {tuple(data.shape)} ".encode())
-        seen.update(data.detach().cpu().contiguous().flatten().view(torch.uint8).numpy())
-    elif isinstance(data, np.ndarray) and not data.dtype.hasobject:
-        seen.update(f"{data.dtype} {data.shape} ".encode())
-        seen.update(np.ascontiguousarray(data))
-    elif isinstance(data, (list, tuple)):
-        seen.update(f"row of {len(data)} ".encode())
-        try:
-            seen.update(array("q", data))  # whole numbers, all at once
-        except (TypeError, OverflowError):
-            for part in data:
-                _feed(seen, part)
-    elif isinstance(data, dict):
-        _feed(seen, list(data.items()))
-    elif data is None or isinstance(data, (str, bytes, int, float)):
-        seen.update(f"{len(repr(data))} {data!r} ".encode("utf-8", "surrogatepass"))
-    else:
-        raise TypeError(f"data: expected numbers or text, got {type(data).__name__}")
-
-
-def _all_rows(batches, seed):
-    "A few digits that tell whether two data sets have the same rows, by SHA-256 of all of them."
-    rows = getattr(batches, "dataset", batches)
-    rows = rows.tensors if isinstance(rows, TensorDataset) else rows
+def _digits(batches):
+    "A few digits that tell whether two runs read the same batches, by SHA-256 of all of them."
     seen = hashlib.sha256()
-    try:
-        _feed(seen, rows)
-    except TypeError:  # rows that only their own code can read: the batches of an epoch instead
-        seen = hashlib.sha256()
-        for batch in read_epoch(batches, seed):
-            _feed(seen, _tensors(batch))
+    for batch in batches:
+        tensors = {str(i): t.detach().cpu() for i, t in enumerate(tree_leaves(batch))}
+        seen.update(checksum(tensors).encode())
     return seen.hexdigest()[:16]
 
 
 def describe_run(
     run: Run,
 ) -> dict:  # what a checkpoint shares with the run that goes on from it, by name
-    "Settings, weights and data of a run. Reads all rows, so call it before the first step."
+    "Settings, weights and data of a run. Reads an epoch, so call it before the first step."
     by = {name: f" by {type(optimizer).__name__}" for name, optimizer, _ in _weights(run)}
     weights = {
         name: f"{tuple(t.shape)} {t.dtype}{by.get(name, '')}"
@@ -99,8 +56,7 @@ def describe_run(
     data = {}
     for name in ("train", "valid"):
         data[f"batches of {name}"] = len(getattr(run, name))
-        data[f"rows of {name}"] = _all_rows(getattr(run, name), run.config.seed)
-        data[f"first batch of {name}"] = _batch_digits(run.first_batches[name])
+        data[f"SHA-256 of {name}"] = _digits(run.read(name))
     return asdict(run.config) | data | weights
 
 
@@ -116,7 +72,7 @@ def _refuse_other(folder, theirs, ours):
 
 # %% ../../nbs/deeper/08_long_runs.ipynb #3427a226
 # fields of a run that JSON can hold
-PROGRESS = ("step", "seconds", "history", "done", "precision", "why_precision")
+PROGRESS = ("step", "seconds", "history", "done", "precision")
 
 
 def save_run(
@@ -126,8 +82,7 @@ def save_run(
 ) -> None:
     "Write all that is needed to go on. The first process writes."
     finite = torch.stack([p.isfinite().all() for p in run.model.parameters()]).all()
-    nats, broken = run.total(run.nats, ~finite)
-    run.check_finite(train=nats, weights=math.nan if broken else 0.0)
+    run.check_finite(weights=0.0 if finite else math.nan)
     if not run.accelerator.is_main_process:
         return
     tensors = {f"model.{name}": t for name, t in run.model.state_dict().items()}
@@ -136,8 +91,6 @@ def save_run(
     for name, optimizer, p in _weights(run):
         tensors |= {f"optimizer.{name}.{key}": t for key, t in optimizer.state[p].items()}
     progress = {name: getattr(run, name) for name in PROGRESS}
-    progress["nats"] = nats
-    progress["targets"] = run.targets.item()
     write_checkpoint(folder, tensors, {"run": about, "progress": progress})
 
 
@@ -160,10 +113,8 @@ def load_run(
     for name, optimizer, p in _weights(run):
         optimizer.state[p] = part(f"optimizer.{name}.")
     for name in PROGRESS:
-        if name in progress:  # an earlier version did not keep the precision
-            setattr(run, name, progress[name])
-    run.nats.fill_(progress["nats"] if run.accelerator.is_main_process else 0.0)
-    run.targets.fill_(progress["targets"])
+        setattr(run, name, progress[name])
+    run.compute_in(run.precision)
 
 # %% ../../nbs/deeper/08_long_runs.ipynb #f5217d4b
 def lock_folder(
@@ -197,15 +148,11 @@ class Checkpoint(Callback):
     def __init__(
         self,
         folder: str | Path,
-        save_every: int | None = None,  # steps, besides one after each evaluation
         resume: bool = False,  # go on from the checkpoint in the folder; without one, start
     ):
-        if save_every is not None:
-            check_int("save_every", save_every)
         check_choice("resume", resume, (True, False))
         self.folder = check_path("folder", folder)
         self.lock: Any = None
-        self.save_every = save_every or math.inf
         self.resume = resume
 
     def on_start(self, run: Run) -> None:
@@ -227,9 +174,8 @@ class Checkpoint(Callback):
             save_run(self.folder, run, self.about)
 
     def on_step_end(self, run: Run) -> None:
-        "Save after an evaluation, and every `save_every` steps."
-        evaluated = run.history and run.history[-1]["step"] == run.step
-        if evaluated or run.step % self.save_every == 0:
+        "Save after an evaluation."
+        if run.history and run.history[-1]["step"] == run.step:
             save_run(self.folder, run, self.about)
 
     def on_end(self, run: Run) -> None:

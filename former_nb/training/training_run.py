@@ -6,8 +6,7 @@ rate, its seed, what the loss is wrapped in, when `valid` is read, and which wei
 
 import math
 import time
-import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from typing import Any
@@ -18,7 +17,7 @@ from torch import nn
 from ..base.core import eval_mode
 from ..base.guards import check_that, check_type
 from ..data.text import IGNORE
-from .callbacks import ProgressBar
+from .callbacks import Callback, ProgressBar
 from .guards import check_batch, check_batches, check_loss, check_shifted
 from .losses import total_loss
 from .optimization import (
@@ -32,7 +31,7 @@ from .optimization import (
     with_precision,
 )
 from .precision import choose_precision
-from .processes import Accelerator, allow_tf32, as_the_first_says, start_processes
+from .processes import Accelerator, as_the_first_says, start_processes
 from .runs import read_epoch, reseed, seed_for
 from .training_config import TrainingConfig
 
@@ -55,36 +54,6 @@ def wrap_loss(
     loss = with_precision(loss, config.precision)
     loss = over_processes(loss, accelerator)
     return in_parts(loss, config.gradient_accumulation_steps, accelerator.no_sync, count)
-
-
-def check_trainable(
-    model: nn.Module,
-) -> None:
-    "Raise `TypeError` unless each weight has a shape and numbers, and one of them is trained."
-    check_type("model", model, nn.Module)
-    tensors = model.state_dict(keep_vars=True).values()
-    shaped = all(isinstance(t, torch.Tensor) and not nn.parameter.is_lazy(t) for t in tensors)
-    shaped = shaped and not any(t.is_meta for t in tensors)
-    if not shaped or not any(p.requires_grad for p in model.parameters()):
-        expected = "tensors with a shape and numbers, and at least one to train"
-        raise TypeError(f"model: expected {expected}, got {type(model).__name__}")
-
-
-EVENTS = ("on_start", "on_evaluate", "on_step_end", "on_end")
-
-
-def check_callbacks(
-    callbacks,  # what came
-) -> list:  # the same
-    "Raise `TypeError` unless these are several callbacks, or none."
-    wanted = "a list of callbacks, such as [SaveBest(save)]"
-    several = isinstance(callbacks, Iterable)
-    check_that(several, "callbacks", wanted, type(callbacks).__name__, TypeError)
-    given = list(callbacks)
-    for each in given:
-        fits = not isinstance(each, type) and all(hasattr(each, event) for event in EVENTS)
-        check_that(fits, "callbacks", wanted, each, TypeError)
-    return given
 
 
 class Run:
@@ -117,29 +86,31 @@ class Run:
         progress: bool = False,  # show a progress bar
     ):
         self.began = time.perf_counter()  # at second 0: the first batch and step are part of it
-        check_trainable(model)
+        check_type("model", model, nn.Module)
+        trains = any(p.requires_grad for p in model.parameters())
+        check_that(trains, "model", "at least one weight to train", type(model).__name__, TypeError)
         check_type("config", config, TrainingConfig)
         check_loss(loss)
-        self.waiting = check_callbacks(callbacks)  # those to be started
+        check_type("callbacks", callbacks, (list, tuple))
+        for callback in callbacks:
+            check_type("callbacks", callback, Callback)
+        self.waiting: list[Any] = [*callbacks]  # those to be started
         self.model = model
         self.train = train
         self.valid = () if valid is None else valid
         self.validated = valid is not None
         self.config = config
-        self.first_batches: dict = {"valid": ()}  # of each set, until the first step
-        self.first_batches["train"] = self.read_first("train")
+        batch = self.read_first("train")
         if self.validated:
-            self.first_batches["valid"] = self.read_first("valid")
-        if valid is train:
-            same = "it is `train` itself, so it can't tell what was learned by heart"
-            warnings.warn(f"valid: {same}", stacklevel=3)
+            self.read_first("valid")
         blind = valid is None and config.patience is not None
         check_that(not blind, "patience", "None where there is no `valid`", config.patience)
         self.accelerator, where = start_processes(device)
-        self.loss = wrap_loss(loss, config, self.accelerator)
         self.plain_loss = loss  # as it was given
-        self.precision = config.precision  # 'auto' on a CPU until it is settled
-        self.why_precision = ""  # in words, where it was settled
+        settled = config.precision
+        if settled == "auto" and where.type == "cpu":
+            settled = choose_precision(model, batch, config)
+        self.compute_in(settled)
         model.to(where)
         self.shared: Any = torch.compile(model) if config.compile else model
         self.shared = self.accelerator.prepare(self.shared)  # as the processes share it
@@ -171,12 +142,10 @@ class Run:
         "What is set up for the length of a run, and ended whatever happens."
         try:
             checkpoint_blocks(self.model, self.config.activation_checkpointing)
-            with eval_mode(self.model), allow_tf32(self.nats.device):
+            with eval_mode(self.model):
                 for callback in self.waiting:
                     self.callbacks.append(callback)
                     callback.on_start(self)
-                self.settle_precision()
-                self.first_batches.clear()
                 self.began -= self.seconds  # a run that goes on has spent some
                 yield self
         finally:
@@ -187,25 +156,11 @@ class Run:
                 if self.best is not None:
                     ends.callback(self.model.load_state_dict, self.best)
 
-    def settle_precision(self) -> None:
-        """Decide what 'auto' means on a CPU, once. A run that goes on keeps what it began with.
-
-        It may be called by a callback at the start, as soon as a checkpoint was read.
-        """
-        on_cpu = self.nats.device.type == "cpu"
-        if self.precision == "auto" and on_cpu and self.step == 0:
-            batch = self.first_batches["train"]
-            losses = {name: self.loss_in(name) for name in ("no", "bf16")}
-            processes = self.accelerator.num_processes
-            chosen = choose_precision(self.model, batch, self.config, losses, processes)
-            self.precision, self.why_precision = chosen
-        if self.precision != self.config.precision:
-            self.loss = self.loss_in(self.precision)
-
-    def loss_in(self, precision: str) -> Callable:
-        "The loss as the settings ask for it, in another precision."
+    def compute_in(self, precision: str) -> None:
+        "Settle what 'auto' means. A run that goes on keeps the precision that it began with."
+        self.precision = precision
         config = replace(self.config, precision=precision)
-        return wrap_loss(self.plain_loss, config, self.accelerator)
+        self.loss = wrap_loss(self.plain_loss, config, self.accelerator)
 
     def tell(self, event: str) -> None:
         "Call the method `event` of each callback."
@@ -288,11 +243,6 @@ class Run:
         count = count_targets(batch[1])
         if isinstance(count, torch.Tensor):  # of a batch that is on some device
             count = count.to(self.nats.device)
-        elif not count:
-            wanted = "0 for a batch without a target that counts"
-            check_that(math.isfinite(loss), "loss", wanted, loss.item())
-            empty = "a batch has no target that counts, so nothing is learned from it"
-            warnings.warn(f"train: {empty}", stacklevel=3)
         if self.step == 0 and loss.device.type == "cpu":
             wanted = "a number from the first batch, before anything was learned"
             check_that(math.isfinite(loss), "loss", wanted, loss.item())
