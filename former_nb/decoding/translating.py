@@ -24,7 +24,6 @@ import torch
 from ..attention.masks import padding_mask
 from ..base.files import read_text
 from ..base.guards import check_int, check_ints, check_that, check_type
-from ..base.keywords import explain_keywords
 from ..data.tokenization import encode_texts
 from ..data.tokens import PAD, TextTokenizer, both_sides
 from ..models.bart import BartEncoderDecoder
@@ -211,7 +210,6 @@ def _chunks(lines, first, most):
         size = min(2 * size, most)
 
 
-@explain_keywords
 def stream_translations(
     model: EncoderDecoder,
     tokenizer: TextTokenizer | tuple,  # of both sides, or (source, target) of two vocabularies
@@ -232,7 +230,7 @@ def stream_translations(
     check_pair(model, tokenizer)
     check_vocabulary(model.config, tokenizer, model.tgt_config)
     pair = both_sides(tokenizer)
-    check_int("num_beams", num_beams, most=MAX_TOKENS)
+    check_int("num_beams", num_beams)
     check_ints(ahead=ahead, first=first)
     check_lines("lines", lines)
     length_score(0.0, 1, length_penalty)  # raises for a bad one
@@ -267,7 +265,6 @@ def stream_translations(
     )
 
 
-@explain_keywords
 def translate(
     model: EncoderDecoder,
     tokenizer: TextTokenizer | tuple,  # as for `stream_translations`
