@@ -1,7 +1,7 @@
 """Paths and files of your own and of others, read strictly; a sentence names file and place.
 
 Whatever path a user gives goes through `check_path`, and whatever text through one reader: UTF-8,
-packed by gzip or not, from a file or from standard input. A line ends at a line feed, with or
+from a file, packed by gzip or not, or from standard input. A line ends at a line feed, with or
 without a carriage return before it, and nowhere else. So all that count lines count alike.
 
 A published file is known by its digits. A file that you bring can be empty, cut short, in another
@@ -15,7 +15,6 @@ must be an object, and keys that we do not know are refused.
 
 import codecs
 import gzip
-import io
 import json
 import os
 import unicodedata
@@ -78,13 +77,9 @@ def find_model(
     return folder
 
 
-STRANGERS: dict = {  # how a file begins that holds no text -> what it is
+STRANGERS: dict = {  # how a file begins that is often taken for text -> what it is
     (b"\xff\xfe", b"\xfe\xff"): "UTF-16; save it as UTF-8",
     b"PK\x03\x04": "a zip archive, as xlsx and docx are; unpack it, or save it as text",
-    (b"\xfd7zXZ\0", b"BZh91AY&SY", b"\x28\xb5\x2f\xfd"): "packed by xz, bzip2 or zstd; unpack it",
-    b"PAR1\x15": "a parquet file; save it as CSV",
-    b"\xd0\xcf\x11\xe0": "a file of an old Office; save it as text",
-    b"%PDF-": "a PDF; save its text",
 }
 
 
@@ -96,21 +91,15 @@ def _without_mark(raw):
     return raw.removeprefix(codecs.BOM_UTF8)
 
 
-def _unpacked(opened):
-    "An open file, unpacked where gzip has packed it."
-    begin = opened.peek(2)[:2]
-    if not begin:  # at a terminal a second look would wait for a second Ctrl-D
-        return io.BytesIO()
-    return gzip.GzipFile(fileobj=opened) if begin == b"\x1f\x8b" else opened
-
-
 @contextmanager
 def _open_text(name, file):
-    "The bytes of a text, unpacked. Within `with`, every error is a `ValueError` that names it."
+    """The bytes of a text; a file is unpacked if gzip has packed it. Within `with`, every error is
+    a `ValueError` that names it."""
     where = file if isinstance(file, Path) else "standard input"
     try:
         with open(file, "rb") if where is file else nullcontext(file) as opened:
-            yield _unpacked(opened)
+            packed = where is file and opened.peek(2)[:2] == b"\x1f\x8b"
+            yield gzip.GzipFile(fileobj=opened) if packed else opened
     except (OSError, EOFError, zlib.error, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
         raise ValueError(f"{name}: expected UTF-8 text in {str(where)!r}: {reason}") from None

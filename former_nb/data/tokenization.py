@@ -21,7 +21,6 @@ that says more than `save` writes.
 
 import json
 import re
-import sys
 from collections import abc
 from pathlib import Path
 from typing import Any
@@ -134,7 +133,6 @@ def _number_pieces(merges):
     return numbers
 
 
-LONG_TRAINING = 2**22  # bytes of text, some seconds
 LONGEST_WORD = 256  # bytes; training takes the square of a word's length
 MAY_BE_LONG = re.compile(r"\S{60}|\s{60}")  # a word may be, at four bytes a letter
 
@@ -175,7 +173,7 @@ class SubwordTokenizer(TextTokenizer):
             vocab_size=min(vocab_size - len(SPECIALS), most),
             min_frequency=2,
             initial_alphabet=ByteLevel.alphabet(),
-            show_progress=most > LONG_TRAINING and bool(sys.stderr) and sys.stderr.isatty(),
+            show_progress=False,
         )
         learner = bytes_alone.backend
         if any(map(MAY_BE_LONG.search, texts)):  # DNA, base64, Chinese: no merge needs it whole
