@@ -313,7 +313,8 @@ def lines_of(content):
     def found(folder):
         (folder / "a").write_bytes(content)
         lines = list(text_lines(folder / "a"))
-        assert lines == list(text_lines(io.BufferedReader(io.BytesIO(content))))
+        if not content.startswith(b"\x1f\x8b"):  # standard input isn't unpacked
+            assert lines == list(text_lines(io.BufferedReader(io.BytesIO(content))))
         pairs = read_pairs(folder / "a", folder / "a")
         assert [line.strip() for line in lines] == [line for line, _ in pairs]
         return lines

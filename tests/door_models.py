@@ -397,7 +397,7 @@ MODELS = [  # config.json, generation_config.json and tokenizers of other progra
     ("no names", partial(labels_of, names=None), ["LABEL_0", "LABEL_1", "LABEL_2"]),
     # tokenizers
     ("a text ends", ended, "hel"),
-    ("the files of an older tokenizer", older, Refused("tokenizer")),
+    ("the files of an older tokenizer", older, Refused("model")),
     # generation_config.json
     ("a list of ends", partial(stops, eos_token_id=[1, 0]), {"eos_token_ids": [1, 0]}),
     ("an end in config.json alone", stops, {"eos_token_ids": [1]}),

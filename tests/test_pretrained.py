@@ -567,7 +567,7 @@ def test_a_configuration_is_read_once(tmp_path, monkeypatch):
     note = lambda file, *args, **kwargs: (
         names.append(Path(file).name) or read(file, *args, **kwargs)
     )
-    monkeypatch.setattr("builtins.open", note)
+    monkeypatch.setattr("io.open", note)  # as `Path.read_bytes` calls it
     load_model(tmp_path)
     assert names.count("config.json") == 1
 
@@ -598,7 +598,7 @@ def test_a_tokenizer_that_does_not_fit_is_refused(tmp_path):
     with_tokenizer(tmp_path, "GPT2LMHeadModel", GPT2Config(**GPT2, **NONE), own)
     refuses(lambda: load_model(tmp_path), ValueError, "model")
     (tmp_path / "tokenizer.json").unlink()
-    refuses(lambda: load_model(tmp_path), ValueError, "model", "tokenizer.json", "No such file")
+    refuses(lambda: load_model(tmp_path), ValueError, "model", str(tmp_path))
 
 
 def test_a_classifier_of_theirs_gives_its_labels(tmp_path):
