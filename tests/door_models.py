@@ -8,8 +8,11 @@ import torch
 from cli_tools import former  # noqa: F401
 from door_tools import Noted, Refused
 from published_configs import PUBLISHED
+from tokenizers import Tokenizer
+from tokenizers.decoders import ByteLevel as ByteLevelDecoder
+from tokenizers.models import BPE
+from tokenizers.pre_tokenizers import ByteLevel
 
-from former_nb.data.tokenization import HuggingFaceTokenizer
 from former_nb.decoding.caches import generate
 from former_nb.models.config import TransformerConfig
 from former_nb.models.savable import Classifier, EncoderDecoder, LanguageModel
@@ -111,66 +114,25 @@ def labels_of(folder, names):
 PIECES = "<s> </s> h l e o lo he hel w r \u0120 \u0120lo a".split()
 
 
-TWICE = {"5": {"content": "</s>", "special": True}}
+def write_pieces(folder):
+    "A tokenizer.json of some pieces."
+    merges = [("l", "o"), ("h", "e"), ("he", "l"), ("\u0120", "lo")]
+    made = Tokenizer(BPE({piece: i for i, piece in enumerate(PIECES)}, merges))
+    made.pre_tokenizer = ByteLevel(add_prefix_space=False)
+    made.decoder = ByteLevelDecoder()
+    made.add_special_tokens(["<s>", "</s>"])
+    made.save(str(folder / "tokenizer.json"))
 
 
-def write_pieces(folder, end="\n", more=None, **files):
-    "vocab.json and merges.txt as before 2020, and further files of JSON."
-    vocabulary = json.dumps({piece: i for i, piece in enumerate(PIECES)}, ensure_ascii=False)
-    (folder / "vocab.json").write_text(vocabulary, encoding="utf-8")
-    lines = ["#version: 0.2", "l o", "h e", "he l", "\u0120 lo", *([more] if more else []), ""]
-    (folder / "merges.txt").write_text(end.join(lines), encoding="utf-8", newline="")
-    for name, content in files.items():
-        (folder / name).write_text(json.dumps(content), encoding="utf-8")
-
-
-def tokenizer_of(folder, config=None, ends=(), **files):
-    "The tokenizer of such a folder, whose config.json says how a text begins and ends."
-    write_pieces(folder, **files)
-    config = dict(bos_token_id=0, eos_token_id=1) | (config or {})
-    return HuggingFaceTokenizer.from_folder(folder, 20, list(ends), config=config)
-
-
-def spelled(what, folder, **files):
-    "A text, or numbers, as such a tokenizer spells them."
-    tokenizer = tokenizer_of(folder, **files)
-    return tokenizer.decode(tokenizer.encode(what) if isinstance(what, str) else what)
-
-
-def numbers(text, folder, **files):
-    return tokenizer_of(folder, **files).encode(text)
-
-
-def around(settings, folder, **config):
-    "The tokens before and after each text."
-    files = {"tokenizer_config.json": settings} if settings else {}
-    tokenizer = tokenizer_of(folder, config, **files)
-    return list(tokenizer.before), list(tokenizer.after)
-
-
-def words(settings, folder):
-    "What a vocab.txt makes of a text, as in Transformers, and back."
-    from transformers import BertTokenizer
-
-    lines = "[PAD] [UNK] [CLS] [SEP] [MASK] a film".split()
-    (folder / "vocab.txt").write_text("\r\n".join(lines), encoding="utf-8", newline="")
-    (folder / "tokenizer_config.json").write_text(json.dumps(settings), encoding="utf-8")
-    tokenizer = HuggingFaceTokenizer.from_folder(folder, 7, [])
-    ids = [*tokenizer.before, *tokenizer.encode("A q"), *tokenizer.after]
-    assert BertTokenizer.from_pretrained(folder)("A q").input_ids == ids
-    return [ids, tokenizer.decode(ids)]
-
-
-def sentence_pieces(folder):
-    "A folder as Marian's."
-    write_pieces(folder)
-    (folder / "merges.txt").unlink()
-    (folder / "source.spm").write_bytes(b"pieces")
-    return HuggingFaceTokenizer.from_folder(folder, 20, [])
+def older(folder):
+    "A GPT-2 as before 2020."
+    gpt2_of(folder)
+    (folder / "tokenizer.json").rename(folder / "vocab.json")
+    return load_model(folder)
 
 
 def gpt2_of(folder, **generation):
-    "A GPT-2 with vocab.json and merges.txt, and perhaps a generation_config.json."
+    "A GPT-2, perhaps with a generation_config.json."
     folder_of(folder, "gpt2", bos_token_id=0, eos_token_id=1)
     write_pieces(folder)
     (folder / "generation_config.json").unlink(missing_ok=True)
@@ -434,59 +396,8 @@ MODELS = [  # config.json, generation_config.json and tokenizers of other progra
     ("names that are numbers", partial(labels_of, names=[1, 2, 3]), ["1", "2", "3"]),
     ("no names", partial(labels_of, names=None), ["LABEL_0", "LABEL_1", "LABEL_2"]),
     # tokenizers
-    ("vocab.json and merges.txt, decoded", partial(spelled, [3, 1]), "l"),
-    ("vocab.json and merges.txt, a text ends", ended, "hel"),
-    ("merges.txt with CRLF", partial(spelled, "hello", end="\r\n"), "hello"),
-    (
-        "a line of merges.txt with one piece",
-        partial(spelled, "h", more="hello"),
-        Refused("tokenizer", ("invalid at line",)),
-    ),
-    ("padding that is a letter", partial(spelled, [3], config=dict(pad_token_id=3)), "l"),
-    (
-        "padding that is a letter by its name",
-        partial(spelled, "hello", **{"tokenizer_config.json": {"pad_token": "h"}}),
-        "hello",
-    ),
-    (
-        "an end that special_tokens_map.json names",
-        partial(spelled, [3, 0], **{"special_tokens_map.json": {"eos_token": "<s>"}}),
-        "l",
-    ),
-    (
-        "a token that tokenizer_config.json names with its flags",
-        partial(spelled, [3, 0], **{"tokenizer_config.json": {"bos_token": {"content": "<s>"}}}),
-        "l",
-    ),
-    (
-        "a token beyond the vocabulary",
-        partial(spelled, "hello", **{"added_tokens.json": {"<tool>": 14}}),
-        "hello",
-    ),
-    (
-        "two numbers for one token",
-        partial(spelled, "h", **{"tokenizer_config.json": {"added_tokens_decoder": TWICE}}),
-        Refused("tokenizer", ("5",)),
-    ),
-    (
-        "a space before a text, as tokenizer_config.json asks",
-        partial(numbers, "lo", **{"tokenizer_config.json": {"add_prefix_space": True}}),
-        [12],
-    ),
-    (
-        "a beginning that tokenizer_config.json asks for",
-        partial(around, dict(bos_token="<s>", add_bos_token=True)),
-        ([0], []),
-    ),
-    (
-        "an end that it asks for",
-        partial(around, dict(eos_token="</s>", add_eos_token=True)),
-        ([], [1]),
-    ),
-    ("BART's merges.txt frames a text", partial(around, {}, model_type="bart"), ([0], [1])),
-    ("vocab.txt as BERT's", partial(words, {}), [[2, 5, 1, 3], "a"]),
-    ("vocab.txt of a cased BERT", partial(words, {"do_lower_case": False}), [[2, 1, 1, 3], ""]),
-    ("pieces of SentencePiece alone", sentence_pieces, Refused("tokenizer", ("source.spm",))),
+    ("a text ends", ended, "hel"),
+    ("the files of an older tokenizer", older, Refused("model")),
     # generation_config.json
     ("a list of ends", partial(stops, eos_token_id=[1, 0]), {"eos_token_ids": [1, 0]}),
     ("an end in config.json alone", stops, {"eos_token_ids": [1]}),
@@ -541,7 +452,6 @@ MODELS = [  # config.json, generation_config.json and tokenizers of other progra
         partial(config_of, d_k=5, positions="rotary"),
         Refused("d_model", ("5",)),
     ),
-    ("how many tokens a tokenizer has", lambda folder: len(load_model("names").tokenizer), 32),
     ("a family from a file of names", starcoder, near),
     (
         "its windows",

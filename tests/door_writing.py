@@ -216,11 +216,5 @@ WRITING: list = [
         lambda d: _numbers(max_new_tokens=0),
         Refused("max_new_tokens", ("0",)),
     ),
-    ("max_length", lambda d: _text("Jo", max_length=5), Refused("max_length", ("5",))),
-    ("temperature", lambda d: _text("Jo", temperature=0.8), Refused("temperature", ("0.8",))),
-    ("a slip of the pen", lambda d: _text("Jo", max_new_token=5), Refused("max_new_token", ("5",))),
-    ("beam_size of translate", lambda d: _numbers(beam_size=2), Refused("beam_size", ("2",))),
-    ("n_beams of a search", lambda d: beam_search(_model(), [5], n_beams=2), Refused("n_beams")),
-    ("batch_size of predict", lambda d: former_nb.predict(batch_size=2), Refused("batch_size")),
     ("a text of translate", lambda d: _one_text(), Refused("sentences", ("'zwei'",))),
 ]

@@ -261,10 +261,3 @@ def test_a_text_that_spells_a_special_token_costs_its_own_row_only():
     assert found["label"].isna().tolist() == [False, True, False, True, False]
     assert "special token" in found["note"][1] and found["note"][2] == "empty text"
     pd.testing.assert_frame_equal(found.drop(index=1), plain.drop(index=1))
-
-
-@settings(max_examples=40, deadline=None)
-@given(st.lists(st.text(max_size=20, alphabet=st.characters(codec="utf-8")), max_size=5))
-def test_several_texts_are_encoded_as_each_alone(texts):
-    for tokenizer in (LETTERS, SubwordTokenizer.train(["good film"] * 5, 300, lowercase=True)):
-        assert tokenizer.encode_batch(texts) == [tokenizer.encode(text) for text in texts]

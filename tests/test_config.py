@@ -2,7 +2,7 @@
 
 import json
 import math
-from dataclasses import asdict, fields, replace
+from dataclasses import asdict, replace
 
 import pytest
 import torch
@@ -77,33 +77,18 @@ def configs(draw):
 @JSON
 @given(configs())
 def test_a_configuration_comes_back_from_json(config):
-    text = config.to_json()
-    back = TransformerConfig.from_json(text)
-    assert back == config and back.to_json() == text
+    back = TransformerConfig(**json.loads(json.dumps(asdict(config))))
+    assert back == config
     assert list(map(type, asdict(back).values())) == list(map(type, asdict(config).values()))
-    assert set(json.loads(text)) == {field.name for field in fields(TransformerConfig)}
-    assert TransformerConfig(**json.loads(text)) == config
 
 
 @JSON
 @given(configs(), st.data())
 def test_what_is_no_configuration_is_refused(config, data):
-    text = config.to_json()
-    values = json.loads(text)
-    name = data.draw(st.sampled_from(list(values)))
+    name = data.draw(st.sampled_from(list(asdict(config))))
     fine = FINE.get(name, [])
     wrong = data.draw(st.sampled_from([v for v in WRONG if not any(v is f for f in fine)]))
-    refuses(lambda: TransformerConfig.from_json(json.dumps(values | {name: wrong})), KINDS, name)
     refuses(lambda: replace(config, **{name: wrong}), KINDS, name)
-    needed = data.draw(st.sampled_from(["vocab_size", "max_len"]))
-    for bad in (
-        text[: data.draw(st.integers(0, len(text) - 1))],
-        json.dumps(values | {name + "_": 1}),
-        json.dumps({key: value for key, value in values.items() if key != needed}),
-    ):
-        refuses(lambda: TransformerConfig.from_json(bad), ValueError, "text")
-    least = {key: values[key] for key in ("vocab_size", "max_len")}
-    assert TransformerConfig.from_json(json.dumps(least)).d_model == 64  # the others have defaults
 
 
 @pytest.mark.parametrize(
@@ -121,7 +106,6 @@ def test_sizes_that_do_not_fit_are_refused(name, changes):
 def test_a_model_that_memory_cannot_hold_is_refused_before_any_is_taken():
     "A configuration is as valid on a small machine as on a large one; a model is not."
     config = replace(CONFIG, n_layers=10**12)
-    assert TransformerConfig.from_json(config.to_json()) == config
     wide = dict(vocab_size=10**12, max_len=10**12)
     for make in (
         lambda: check_memory(config),

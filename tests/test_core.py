@@ -1,8 +1,7 @@
-"""What every lesson shares: seeds, devices, memory, settings."""
+"""What every lesson shares: seeds, devices, memory, drawings."""
 
 import platform
 from base64 import b64decode
-from dataclasses import dataclass
 
 import numpy as np
 import pytest
@@ -11,7 +10,6 @@ from process_tools import succeeds
 from refusals import refuses
 
 from former_nb.base.core import (
-    Settings,
     eval_mode,
     pick_device,
     plot_weights,
@@ -79,20 +77,6 @@ def test_eval_mode_restores_every_part_also_after_an_error():
         assert not any(part.training for part in model.modules())
         raise RuntimeError
     assert [part.training for part in model.modules()] == [True, True, False]
-
-
-@dataclass(frozen=True)
-class Cup(Settings):
-    litres: float
-    colour: str = "white"
-
-
-@pytest.mark.parametrize(
-    "text", ["{", "[]", '{"litres": 1, "weight": 2}', '{"colour": "red"}', "[" * 100_000, None]
-)
-def test_settings_that_are_none_are_refused(text):
-    assert Cup.from_json(Cup(0.2, "blue").to_json()) == Cup(0.2, "blue")
-    refuses(lambda: Cup.from_json(text), ValueError, "text")
 
 
 def test_weights_are_drawn_with_their_words_and_numbers():

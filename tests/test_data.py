@@ -9,7 +9,6 @@ import random
 import sys
 import tarfile
 import threading
-import zipfile
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from functools import reduce
@@ -31,7 +30,6 @@ from former_nb.data.data_sets import (
     SOURCES,
     Source,
     fetch,
-    load_enwik8,
     load_names,
     load_reviews,
     load_shakespeare,
@@ -52,7 +50,7 @@ from former_nb.data.toy_data import (
 NAMES = load_names()[0][::10]
 FILE = ("name\n" + "\n".join(NAMES) + "\n").encode()
 PLAYS = FILE.decode(), f"tinyshakespeare, {len(FILE.decode()):,} characters, downloaded and checked"
-LOADERS = [load_shakespeare, load_enwik8, load_reviews, load_translations]
+LOADERS = [load_shakespeare, load_reviews, load_translations]
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -244,7 +242,7 @@ def test_without_a_network_every_stand_in_serves_and_says_so(web, capsys):
     web.close_the_network()
     said = [load()[1] for load in LOADERS]
     assert all(s.endswith("(no download)") and " instead of " in s and "\n" not in s for s in said)
-    assert load_shakespeare()[0] == python_prose() and load_enwik8()[0] == python_prose().encode()
+    assert load_shakespeare()[0] == python_prose()
     assert load_reviews()[0] == small_reviews() and load_translations()[0] == number_pairs()
     assert capsys.readouterr() == ("", "") and web.kept() == []
 
@@ -267,7 +265,7 @@ def test_a_cache_that_can_only_be_read_serves(web):
 
 def test_every_source_has_its_digits_and_a_fixed_revision():
     digits = [source.sha256 for source in SOURCES.values()]
-    assert len(set(digits)) == 11 and all(len(d) == 64 and int(d, 16) for d in digits)
+    assert len(set(digits)) == 10 and all(len(d) == 64 and int(d, 16) for d in digits)
     urls = [source.url for source in SOURCES.values() if source.url]
     assert all(url.startswith("https://") for url in urls)
     revisions = [url.split("/")[5] for url in urls if "githubusercontent" in url]
@@ -278,7 +276,6 @@ def test_every_source_has_its_digits_and_a_fixed_revision():
 
 PATHS = {
     load_shakespeare: ["tinyshakespeare"],
-    load_enwik8: ["enwik8"],
     load_reviews: ["imdb/train", "imdb/test"],
     load_translations: [
         f"{part}.{language}" for part in ("train", "valid", "test") for language in ("de", "en")
@@ -294,7 +291,6 @@ def folder(web, tmp_path, monkeypatch):
     folder = tmp_path / "data"
     contents = {
         "tinyshakespeare": "First Citizen:\r\nZ\u0307".encode(),
-        "enwik8": zipped(b"\xff<wiki>" * 9),
     }
     contents |= {f"imdb/{part}": parquet(pandas, rows) for part, rows in REVIEWS.items()}
     contents |= {
@@ -307,13 +303,6 @@ def folder(web, tmp_path, monkeypatch):
         path.write_bytes(content)
     monkeypatch.setenv("FORMER_NB_DATA", str(folder))
     return folder
-
-
-def zipped(content):
-    file = io.BytesIO()
-    with zipfile.ZipFile(file, "w") as archive:
-        archive.writestr("enwik8", content)
-    return file.getvalue()
 
 
 def parquet(pandas, rows):
@@ -363,7 +352,6 @@ def archive_of_reviews():
 def test_a_folder_takes_the_place_of_the_web(folder, web, capsys):
     said = "tinyshakespeare, 16 characters, read from FORMER_NB_DATA"
     assert load_shakespeare() == ("First Citizen:\n\u017b", said)
-    assert load_enwik8() == (b"\xff<wiki>" * 9, "enwik8, 63 bytes, read from FORMER_NB_DATA")
     assert load_reviews() == (REVIEWS, "IMDb, 6 and 2 reviews, read from FORMER_NB_DATA")
     parts, said = load_translations()
     assert said == "Multi30k, 2 pairs, read from FORMER_NB_DATA"
@@ -430,11 +418,6 @@ def test_the_archive_gives_the_reviews_of_the_parquet_files(web, capsys):
     assert load_reviews() == (REVIEWS, "IMDb, 6 and 2 reviews, downloaded and checked")
     capsys.readouterr()
     assert load_reviews()[0] == REVIEWS and capsys.readouterr() == ("", "")
-
-
-def test_enwik8_is_unpacked(web):
-    web.publish("enwik8", zipped(b"<mediawiki>\xff\x00"))
-    assert load_enwik8() == (b"<mediawiki>\xff\x00", "enwik8, 13 bytes, downloaded and checked")
 
 
 def packed(text):
@@ -594,8 +577,6 @@ def test_parts_in_order_are_the_text_end_to_end(text, weights):
 
 def test_the_usual_cuts():
     assert sizes(split(range(1_115_394), seed=None)) == [1_003_854, 111_540]  # as others cut it
-    enwik8 = split(range(100_000_000), (0.9, 0.05, 0.05), seed=None)
-    assert sizes(enwik8) == [90_000_000, 5_000_000, 5_000_000]
     assert split("abcdefghij", (0.7, 0.2, 0.1), seed=None) == ["abcdefg", "hi", "j"]
     assert torch.equal(split(torch.arange(10), seed=None)[1], torch.tensor([9]))
 

@@ -2,6 +2,7 @@
 
 import random
 from copy import deepcopy
+from dataclasses import asdict
 
 import pandas as pd
 import pytest
@@ -142,7 +143,7 @@ def test_its_checkpoint_is_not_that_of_a_config_with_the_same_numbers(tmp_path):
 
 def test_its_recipe_can_be_written_down_and_read():
     recipe = LessonConfig(epochs=3)
-    assert LessonConfig.from_json(recipe.to_json()) == recipe
+    assert LessonConfig(**asdict(recipe)) == recipe
     assert deepcopy(recipe) == recipe != TrainingConfig(epochs=3)
 
 

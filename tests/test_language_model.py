@@ -6,12 +6,10 @@ The cases that hypothesis draws are always the same ones. A longer run, with new
   FORMER_NB_CASES=20000 pytest tests/test_language_model.py
 """
 
-import hashlib
 import math
 import os
 import pickle
 import random
-import zipfile
 from collections import Counter
 
 import numpy as np
@@ -24,19 +22,15 @@ from hypothesis import strategies as st
 from refusals import every_row, refuses
 from torch.testing import assert_close
 
-from former_nb.data import long_text_data as long
 from former_nb.data.batches import make_batches
-from former_nb.data.data_sets import SOURCES, Source, python_prose, split
-from former_nb.data.long_text_data import LONG_TEXTS, load_long_text, long_text_data
+from former_nb.data.data_sets import python_prose, split
+from former_nb.data.long_text_data import load_long_text, long_text_data
 from former_nb.data.long_texts import TextWindows, bits_per_character, text_windows
 from former_nb.data.text import BOS, EOS, IGNORE, UNK
 from former_nb.data.tokenization import (
     CharTokenizer,
-    SubwordTokenizer,
     encode_texts,
-    load_tokenizer,
 )
-from former_nb.data.tokens import SPECIALS
 from former_nb.inspection.leaks import assert_no_leak, noise_leak
 from former_nb.inspection.ngrams import NGram, best_share, mix_nats
 from former_nb.inspection.viewer import plot_heads, view
@@ -402,23 +396,7 @@ def rows_in_one(text):
     return torch.cat(data.rows), data.tokenizer
 
 
-@many
-@given(st.text(min_size=1, max_size=30, alphabet=st.characters(codec="utf-8")))
-def test_bytes_are_the_subwords_of_no_pairs(text):
-    text = SubwordTokenizer([]).normalise(text) * 50
-    ids, tokenizer = rows_in_one(text.encode())
-    assert ids.dtype == torch.int16 and ids.tolist() == tokenizer.encode(text)
-    assert tokenizer.decode(ids) == text
-
-
-def test_every_byte_has_a_number_of_its_own():
-    ids, _ = rows_in_one(bytes(range(256)))
-    assert sorted(ids.tolist()) == list(range(len(SPECIALS), 260))
-    again, _ = rows_in_one(bytes(range(256)) * 2)
-    assert torch.equal(again, ids.repeat(2))
-
-
-def test_data_of_a_long_text(tmp_path):
+def test_data_of_a_long_text():
     letters = lambda seed, n: "".join(random.Random(seed).choices("abcd ", k=n))
     text = letters(0, 900) + "ž" * 9 + letters(1, 91)
     data = long_text_data(text, length=16, batch_size=4, seed=5)
@@ -427,27 +405,18 @@ def test_data_of_a_long_text(tmp_path):
     again = text_windows(data.rows[0], 16, 4, shuffle=True, seed=5)
     assert_close(read(data.train)[1], read(again)[1])
 
-    three = long_text_data(text.encode(), 16, shares=(0.8, 0.1, 0.1))
-    assert torch.cat(three.rows).tolist() == SubwordTokenizer([]).encode(text)
-    three.tokenizer.save(tmp_path)
-    assert load_tokenizer(tmp_path).decode(torch.cat(three.rows)) == text
-
     refuses(lambda: long_text_data(text), ValueError, "ids")
     refuses(lambda: long_text_data([text] * 90, 4), TypeError, "text", "list")
     refuses(lambda: long_text_data(text, 16, shares=(0.5, 0.1)), ValueError, "shares", "(0.5, 0.1)")
 
 
-def test_long_texts_are_encoded_in_blocks(tmp_path, monkeypatch):
+def test_long_texts_are_encoded_in_the_smallest_type():
     parts = (0x4E00, 20_000), (0xAC00, 11_000), (0x3400, 6_000)
     wide = "".join(chr(first + i) for first, n in parts for i in range(n))
     for text, kind in (("abc" * 500, torch.int16), (wide + wide[:5_000], torch.int32)):
-        monkeypatch.setattr(long, "BLOCK", 7)
         ids, tokenizer = rows_in_one(text)
         assert ids.dtype == kind and ids.tolist() == tokenizer.encode(text)
         assert tokenizer.alphabet == "".join(sorted(set(text)))
-    content = bytes(random.Random(0).choices(range(256), k=999))
-    of_each = dict(enumerate(rows_in_one(bytes(range(256)))[0].tolist()))
-    assert rows_in_one(content)[0].tolist() == [of_each[byte] for byte in content]
 
 
 def test_another_spelling_is_read_as_the_first():
@@ -465,23 +434,7 @@ def test_texts_by_name(tmp_path, monkeypatch):
     refuses(lambda: load_long_text(tmp_path / "no.txt"), ValueError, "file", "No such file")
     refuses(lambda: load_long_text(3), TypeError, "file", "3")
     monkeypatch.setenv("FORMER_NB_DATA", str(tmp_path))
-    for name in ("enwik8", "shakespeare"):
-        refuses(lambda: load_long_text(name), ValueError, "FORMER_NB_DATA", "No such file")
-    assert [sum(shares) for _, shares in LONG_TEXTS.values()] == pytest.approx([1, 1])
-
-
-def test_enwik8_is_read_as_bytes(tmp_path, monkeypatch):
-    content = ("žąsys " * 300).encode()[:-1]
-    (tmp_path / "enwik8").mkdir()
-    with zipfile.ZipFile(tmp_path / "enwik8/enwik8.zip", "w") as archive:
-        archive.writestr("enwik8", content)
-    checksum = hashlib.sha256((tmp_path / "enwik8/enwik8.zip").read_bytes()).hexdigest()
-    monkeypatch.setitem(SOURCES, "enwik8", Source("enwik8/enwik8.zip", "", checksum))
-    monkeypatch.setenv("FORMER_NB_DATA", str(tmp_path))
-    found, line, shares = load_long_text("enwik8")
-    assert found == content and "enwik8, 2,399 bytes" in line and shares == (0.9, 0.05, 0.05)
-    data = long_text_data(found, 32, shares=shares)
-    assert data.tokenizer.decode(torch.cat(data.rows))[:6] == "žąsys " and len(data.rows) == 3
+    refuses(lambda: load_long_text("shakespeare"), ValueError, "FORMER_NB_DATA", "No such file")
 
 
 def test_bits():

@@ -23,13 +23,11 @@ from safetensors import torch as safetensors
 from former_nb import load_model, save_model
 from former_nb.base.checkpoints import atomic_write, write_checkpoint, write_file
 from former_nb.commands.folders import claim_folder
-from former_nb.commands.new import write_task
 from former_nb.commands.train import write_report
 from former_nb.data.data_sets import Source, fetch
 from former_nb.data.tokenization import SubwordTokenizer
 from former_nb.grading import keeping
 from former_nb.grading.classes import check_class
-from former_nb.grading.your_file import begin_file
 from former_nb.inspection.viewer import view
 from former_nb.saving.hugging_face import to_hugging_face
 from former_nb.tasks import TASKS
@@ -194,17 +192,6 @@ def keep(folder, second):
         raise OSError(f"{folder}: {said.getvalue()}")
 
 
-def new_task(folder, second):
-    if second:
-        write_task("vowels", folder)
-
-
-def new_file(folder, second):
-    if second:
-        with redirect_stdout(io.StringIO()):
-            begin_file(folder / "mine.py")
-
-
 ROWS = {
     "several files": several,
     "a text": lambda folder, second: write_file("file", folder / "a.txt", f"text {second}"),
@@ -220,8 +207,6 @@ ROWS = {
     "scores of a class": scores,
     "a download": download,
     "an answer that is kept": keep,
-    "a new task": new_task,
-    "a file to begin with": new_file,
 }
 
 

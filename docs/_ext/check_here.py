@@ -99,7 +99,6 @@ MODULES = (  # of the course, for these pages
     "data/subwords.py",
     "data/text.py",
     "data/tokenization.py",
-    "data/tokenizer_files.py",
     "data/tokens.py",
     "data/toy_data.py",
     "decoding/__init__.py",

@@ -10,8 +10,7 @@ from types import ModuleType
 ABSENT = ("tokenizers", "tokenizers.pre_tokenizers", "former_nb.models.pretrained")
 ABSENT += ("former_nb.decoding.fast_copy", "former_nb.models.build")
 ABSENT += ("safetensors", "safetensors.torch")
-ABSENT += tuple(f"tokenizers.{part}" for part in ("decoders", "models", "trainers", "processors"))
-ABSENT += ("tokenizers.implementations",)
+ABSENT += tuple(f"tokenizers.{part}" for part in ("decoders", "models", "trainers"))
 
 
 class Absent(ModuleType):

@@ -5,7 +5,6 @@ from . import core as core
 from . import files as files
 from . import flops as flops
 from . import guards as guards
-from . import keywords as keywords
 from . import ranges as ranges
 from . import results as results
 from . import source as source

@@ -17,7 +17,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import torch
-from safetensors import SafetensorError, safe_open
+from safetensors import SafetensorError
 from safetensors import torch as safetensors
 
 from .files import check_path, parse_json, read_bytes
@@ -33,7 +33,6 @@ __all__ = [
     "read_safetensors",
     "read_tensors",
     "read_checkpoint",
-    "stopped_at",
 ]
 
 CHECKPOINT = "checkpoint.safetensors"
@@ -93,16 +92,12 @@ def write_file(
     file: str | Path,
     text: str,
 ) -> Path:  # the same file
-    "Write a text, whole or not at all; a pipe or a device is written as it is. Raises `OSError`."
+    "Write a text, whole or not at all. Raises `OSError`."
     path = check_path(name, file)
-    target = Path(os.path.realpath(path))  # of a link, so that the link stays
-    if target.is_dir():
+    if path.is_dir():
         raise IsADirectoryError(f"{name}: expected a file, got the folder {str(path)!r}")
-    if target.exists() and not target.is_file():
-        target.write_text(text, encoding="utf-8", newline="\n")
-        return path
-    with atomic_write(target.parent, name, path) as temporary:
-        (temporary / target.name).write_text(text, encoding="utf-8", newline="\n")
+    with atomic_write(path.parent, name, path) as temporary:
+        (temporary / path.name).write_text(text, encoding="utf-8", newline="\n")
     return path
 
 
@@ -197,18 +192,3 @@ def read_checkpoint(
 ) -> tuple[dict[str, torch.Tensor], dict]:  # tensors on the CPU, and metadata, as they were written
     "Read the checkpoint of a folder. Raises `ValueError` where a single bit of it was changed."
     return read_tensors("folder", check_path("folder", folder) / CHECKPOINT)
-
-
-def stopped_at(
-    folder: str | Path,
-) -> int:  # steps; 0 where there is no checkpoint
-    "How far the run in a folder came. Reads a few bytes. Raises `ValueError` if they say nothing."
-    file = check_path("folder", folder) / CHECKPOINT
-    if not file.exists():
-        return 0
-    try:
-        with safe_open(file, "pt") as opened:
-            metadata = parse_json("folder", opened.metadata()["metadata"], file)
-        return int(metadata["progress"]["step"])
-    except (SafetensorError, OSError, KeyError, TypeError, ValueError) as error:
-        raise ValueError(f"folder: {str(file)!r} is not whole: {error}") from None

@@ -1,7 +1,7 @@
 """Paths and files of your own and of others, read strictly; a sentence names file and place.
 
 Whatever path a user gives goes through `check_path`, and whatever text through one reader: UTF-8,
-packed by gzip or not, from a file or from standard input. A line ends at a line feed, with or
+from a file, packed by gzip or not, or from standard input. A line ends at a line feed, with or
 without a carriage return before it, and nowhere else. So all that count lines count alike.
 
 A published file is known by its digits. A file that you bring can be empty, cut short, in another
@@ -15,15 +15,12 @@ must be an object, and keys that we do not know are refused.
 
 import codecs
 import gzip
-import io
 import json
 import os
-import re
 import unicodedata
-import warnings
 import zlib
 from collections.abc import Collection, Iterator
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -31,7 +28,6 @@ import former_nb
 
 __all__ = [
     "check_path",
-    "check_folder",
     "SHIPPED",
     "find_model",
     "text_lines",
@@ -43,50 +39,22 @@ __all__ = [
     "read_json",
     "check_keys",
     "reading",
-    "write_new",
 ]
-
-
-NO_BEGINNING = {  # of a path that does not exist: what it looks like -> what was expected
-    r"~": "the home of a user there is",
-    r"[A-Za-z][\w+.-]+:/": "a path on this machine, no address",
-}
-NO_NAME = {  # of its parts that do not exist
-    r".*\${\w+}|(.*[/\\])?\$\w+([/\\]|$)": "a path without variables, which only a shell expands",
-    r"(.*[/\\])?\s|.*\s([/\\]|$)": "names without spaces at their ends",
-}
 
 
 def check_path(
     name: str,  # what the error calls it
     value,  # what came
 ) -> Path:
-    """`value` as a path in which `~`, or `~user`, became a home. Every path that a user gives
-    comes through here: an argument, an option, a setting, an environment variable.
+    """`value` as a path in which `~`, or `~user`, became a home, as in a shell.
 
-    We expand `~` as pandas does, because a shell does so at the beginning of a word only. We do
-    not expand `$HOME`, as neither pandas nor pathlib do. So that no folder of that name is made,
-    we refuse it, and what else is hardly meant as a name: an address, or spaces at the ends. What
-    exists under such a name is accepted. Raises `TypeError` or `ValueError`.
+    Every path that a user gives comes through here: an argument, an option, a setting, an
+    environment variable. Raises `TypeError` for what is none.
     """
     text = os.fspath(value) if isinstance(value, os.PathLike) else value
     if not isinstance(text, str) or not text:
         raise TypeError(f"{name}: expected a path, got {value!r:.200}")
-    path = Path(os.path.expanduser(text))
-    try:
-        os.lstat(path)
-        return path
-    except (FileNotFoundError, NotADirectoryError):
-        pass
-    except (OSError, ValueError) as error:  # a closed folder, a long name, NUL, half a character
-        reason = getattr(error, "strerror", None) or error
-        raise ValueError(f"{name}: expected a path, got {text!r:.200}: {reason}") from None
-    above = next((part for part in path.parents if os.path.lexists(part)), Path())
-    for slips, looked_at in ((NO_BEGINNING, path), (NO_NAME, path.relative_to(above))):
-        for slip, expected in slips.items():
-            if re.match(slip, str(looked_at), re.DOTALL):
-                raise ValueError(f"{name}: expected {expected}, got {text!r:.200}")
-    return path
+    return Path(os.path.expanduser(text))
 
 
 SHIPPED = Path(former_nb.__file__).with_name("models")  # models that ship, a folder each
@@ -96,31 +64,22 @@ OF_MODEL = ("config.json", "model.safetensors", "run.json")  # one of them is in
 def find_model(
     name: str | Path,  # a folder, or the name of a model that ships
 ) -> Path:  # its folder
-    """Where a model is. A folder wins over a model that ships under that name if it holds a model
-    or a run; if it holds neither, a warning says which is meant. Raises `ValueError` for none."""
+    """Where a model is. A folder that holds a model or a run wins over a model that ships under
+    that name. Raises `ValueError` where there is neither."""
     folder = check_path("model", name)
     shipped = sorted(file.parent.name for file in SHIPPED.glob("*/config.json"))
-    ships = str(name) in shipped
-    if folder.is_dir():
-        path = not ships or isinstance(name, Path)  # as './names' is, and 'names' may not be
-        if path or any(os.path.exists(folder / file) for file in OF_MODEL):
-            return folder
-        note = f"this is the model {name!r} that ships, because the folder {name!r} holds none"
-        warnings.warn(f"model: {note}", stacklevel=3)
-    if not ships:
+    if str(name) in shipped and not any((folder / file).exists() for file in OF_MODEL):
+        return SHIPPED / name
+    if not folder.is_dir():
         expected = f"a folder, or a model that ships ({', '.join(shipped)})"
         hub = f'; one on the hub: from_hugging_face({str(name)!r}, revision="main")'
         raise ValueError(f"model: expected {expected}{hub}, got {str(folder)!r}")
-    return SHIPPED / name
+    return folder
 
 
-STRANGERS: dict = {  # how a file begins that holds no text -> what it is
+STRANGERS: dict = {  # how a file begins that is often taken for text -> what it is
     (b"\xff\xfe", b"\xfe\xff"): "UTF-16; save it as UTF-8",
     b"PK\x03\x04": "a zip archive, as xlsx and docx are; unpack it, or save it as text",
-    (b"\xfd7zXZ\0", b"BZh91AY&SY", b"\x28\xb5\x2f\xfd"): "packed by xz, bzip2 or zstd; unpack it",
-    b"PAR1\x15": "a parquet file; save it as CSV",
-    b"\xd0\xcf\x11\xe0": "a file of an old Office; save it as text",
-    b"%PDF-": "a PDF; save its text",
 }
 
 
@@ -132,21 +91,15 @@ def _without_mark(raw):
     return raw.removeprefix(codecs.BOM_UTF8)
 
 
-def _unpacked(opened):
-    "An open file, unpacked where gzip has packed it."
-    begin = opened.peek(2)[:2]
-    if not begin:  # at a terminal a second look would wait for a second Ctrl-D
-        return io.BytesIO()
-    return gzip.GzipFile(fileobj=opened) if begin == b"\x1f\x8b" else opened
-
-
 @contextmanager
 def _open_text(name, file):
-    "The bytes of a text, unpacked. Within `with`, every error is a `ValueError` that names it."
+    """The bytes of a text; a file is unpacked if gzip has packed it. Within `with`, every error is
+    a `ValueError` that names it."""
     where = file if isinstance(file, Path) else "standard input"
     try:
         with open(file, "rb") if where is file else nullcontext(file) as opened:
-            yield _unpacked(opened)
+            packed = where is file and opened.peek(2)[:2] == b"\x1f\x8b"
+            yield gzip.GzipFile(fileobj=opened) if packed else opened
     except (OSError, EOFError, zlib.error, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
         raise ValueError(f"{name}: expected UTF-8 text in {str(where)!r}: {reason}") from None
@@ -227,13 +180,9 @@ def read_bytes(
     name: str,  # what the error calls it
     file: str | Path,
 ) -> bytes:
-    "All of a regular file. Raises `ValueError` for what is none, such as a pipe that never ends."
-    path = check_path(name, file)
+    "All of a file. Raises `ValueError` for one that can't be read."
     try:
-        if path.exists() and not path.is_file():
-            raise OSError("it is no regular file")
-        with open(path, "rb") as opened:
-            return opened.read()
+        return check_path(name, file).read_bytes()
     except OSError as error:
         reason = error.strerror or error
         raise ValueError(
@@ -293,29 +242,3 @@ def reading(
             kind = "" if ours else f"{type(error).__name__}: "
             message = f"{name}: expected {expected}: {kind}{message}"
         raise ValueError(message) from None
-
-
-def write_new(
-    file: Path,
-    text: str,
-) -> None:
-    "Write a file that is not there yet. Raises `OSError`, and then leaves nothing behind."
-    try:
-        with open(file, "xb") as new:
-            new.write(text.encode())
-    except FileExistsError:
-        raise
-    except OSError as error:
-        with suppress(OSError):
-            os.unlink(file)
-        raise OSError(f"{str(file)!r} cannot be written: {error.strerror or error}") from None
-
-
-def check_folder(
-    name: str,  # what the error calls it
-    folder,  # what came
-) -> None:
-    "Raise `ValueError` unless this is a folder that is there."
-    there = check_path(name, folder)
-    if not there.is_dir():
-        raise ValueError(f"{name}: expected a folder that is there, got {str(folder)!r}")

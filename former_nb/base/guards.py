@@ -10,12 +10,11 @@ from typing import Any
 
 import torch
 
-from .ranges import NUMBER, SHARE, WHOLE, Range, at_least, check_choice, check_that  # noqa: F401
+from .ranges import NUMBER, SHARE, WHOLE, at_least, check_choice, check_that  # noqa: F401
 
 __all__ = [
     "LARGEST",
     "check_int",
-    "check_number",
     "check_ints",
     "check_share",
     "check_heads",
@@ -45,31 +44,13 @@ def check_int(
     name: str,  # what the error calls it
     value,  # what came
     least: int | None = 1,  # the smallest number that is accepted; None accepts any
-    most: int | None = LARGEST,  # the largest; None accepts any
 ) -> None:
-    "Raise `TypeError` unless `value` is a whole number, `ValueError` outside `least` to `most`."
+    "Raise `TypeError` unless `value` is a whole number, `ValueError` below `least`."
     if isinstance(value, torch.SymInt):  # a size that torch.export leaves open
         return
     numbers = WHOLE
     if least is not None:
         numbers = at_least(least)
-    numbers.check(name, value)
-    if most is not None:
-        check_that(abs(value) <= most, name, f"{numbers.words}, at most {most:,}", value)
-
-
-def check_number(
-    name: str,  # what the error calls it
-    value,  # what came
-    least: float = -math.inf,  # the smallest number that is accepted
-    most: float = math.inf,  # the largest
-) -> None:
-    "Raise `TypeError` unless `value` is a number, `ValueError` for NaN, or one outside the range."
-    numbers = NUMBER
-    if most < math.inf:
-        numbers = Range(f"a number from {least:g} to {most:g}", lambda x: least <= x <= most)
-    elif least > -math.inf:
-        numbers = Range(f"a number of {least:g} or more", lambda x: x >= least)
     numbers.check(name, value)
 
 
@@ -367,7 +348,7 @@ def check_attention(
             sizes["h"] = q.shape[1]
     check_over("mask", mask, (*q.shape[:-1], k.shape[-2]))
     if scale is not None:
-        check_number("scale", scale)
+        NUMBER.check("scale", scale)
 
 
 def check_mask(

@@ -54,15 +54,6 @@ def parse(
         return ast.parse(text)
 
 
-def read_regular(
-    path: Path,  # of a file in UTF-8
-) -> str:
-    "What is in a file that can be read again: a pipe or a device raises `OSError`."
-    if path.exists() and not path.is_file():
-        raise OSError("it is no regular file")
-    return path.read_text(encoding="utf-8-sig")
-
-
 def read_source(
     path: Path,  # of a file in UTF-8
 ) -> tuple[str, ast.Module]:
@@ -71,7 +62,7 @@ def read_source(
     `ValueError`, a sentence, for one that Python can't read.
     """
     try:
-        text = read_regular(path)
+        text = path.read_text(encoding="utf-8-sig")
     except FileNotFoundError:
         raise
     except UnicodeDecodeError:

@@ -38,7 +38,7 @@ def check_free(
     overwrite: bool,  # allow that a model or a run is there; a model stays until a better one comes
 ) -> None:
     "Raise `ValueError` unless a new run may begin in the folder `out`."
-    from ..base.checkpoints import stopped_at
+    from ..base.checkpoints import CHECKPOINT, read_checkpoint
 
     place = Path(os.path.realpath(out))
     shared = {"current one": ".", "home": "~", "root of the disk": place.anchor}
@@ -52,7 +52,8 @@ def check_free(
         if (out / "model.safetensors").exists() and not overwrite:
             use = "choose another folder, or replace it with --overwrite"
             raise ValueError(f"out: {str(out)!r} holds a model already; {use}")
-        if not overwrite and (step := stopped_at(out)):
+        if not overwrite and (out / CHECKPOINT).exists():
+            step = read_checkpoint(out)[1]["progress"]["step"]
             use = "go on with --resume, choose another folder, or begin anew with --overwrite"
             raise ValueError(f"out: {str(out)!r} holds a run, stopped at step {step:,}; {use}")
     except OSError as error:

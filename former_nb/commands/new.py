@@ -8,7 +8,6 @@ from importlib.util import find_spec
 from keyword import iskeyword
 from pathlib import Path
 
-from ..base.files import write_new
 from ..tasks import TASKS
 
 EXAMPLE = Path(__file__).with_name("example_pairs.py")
@@ -55,5 +54,5 @@ def write_task(
     stem = check_name(name, folder, text)
     file = folder / f"{stem}.py"
     text = text.replace("class Example(", f"class {class_name(stem)}(")
-    write_new(file, text)
+    file.write_text(text, encoding="utf-8", newline="\n")
     return file

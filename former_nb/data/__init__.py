@@ -12,7 +12,7 @@ __getattr__, __dir__, __all__ = lazy_names(
         "subwords": "apply_bpe count_words train_bpe",
         "batches": "BatchOrder make_batches",
         "long_texts": "TextWindows",
-        "data_sets": "load_enwik8 load_names load_reviews load_shakespeare load_translations split",
+        "data_sets": "load_names load_reviews load_shakespeare load_translations split",
         "toy_data": "number_pairs toy_texts",
     },
 )

@@ -7,12 +7,10 @@ from . import long_texts as long_texts
 from . import subwords as subwords
 from . import text as text
 from . import tokenization as tokenization
-from . import tokenizer_files as tokenizer_files
 from . import tokens as tokens
 from . import toy_data as toy_data
 from .batches import BatchOrder as BatchOrder
 from .batches import make_batches as make_batches
-from .data_sets import load_enwik8 as load_enwik8
 from .data_sets import load_names as load_names
 from .data_sets import load_reviews as load_reviews
 from .data_sets import load_shakespeare as load_shakespeare
@@ -46,7 +44,6 @@ __all__ = [
     "collate",
     "count_words",
     "encode_texts",
-    "load_enwik8",
     "load_names",
     "load_reviews",
     "load_shakespeare",

@@ -38,7 +38,7 @@ class BatchOrder(Sampler):
             check_int("batch_size", batch_size)
         else:
             check_int("max_tokens", max_tokens)
-        check_int("seed", seed, least=0, most=None)
+        check_int("seed", seed, least=0)
         for name, value in (("shuffle", shuffle), ("by_length", by_length)):
             check_choice(name, value, (True, False))
         self.lengths = list(lengths.tolist() if hasattr(lengths, "tolist") else lengths)

@@ -9,8 +9,6 @@ SHA-256, and by a commit where its host has them. A branch shows what is there t
   ([ml_intro](https://github.com/jputrius/ml_intro))
 - `load_shakespeare`: [tinyshakespeare](https://github.com/karpathy/char-rnn) (Karpathy 2015), 1.1
   million characters
-- `load_enwik8`: [enwik8](https://mattmahoney.net/dc/text.html), 100 million bytes of the English
-  Wikipedia in 2006
 - `load_reviews`: IMDb ([Maas et al. 2011](https://aclanthology.org/P11-1015/)), 25,000 reviews to
   learn from and 25,000 to test
 - `load_translations`: Multi30k ([Elliott et al. 2016](https://aclanthology.org/W16-3210/)), 29,000
@@ -39,7 +37,6 @@ import random
 import re
 import tarfile
 import warnings
-import zipfile
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -56,11 +53,9 @@ __all__ = [
     "Source",
     "python_prose",
     "load_shakespeare",
-    "load_enwik8",
     "load_reviews",
     "load_translations",
     "split",
-    "check_unseen",
     "compare_parts",
 ]
 
@@ -89,7 +84,6 @@ _MULTI30K = f"{_GITHUB}/multi30k/dataset/a3d2e0d26b56f3846f66a952536ffed4e401d05
 _IMDB = "https://ai.stanford.edu/~amaas/data/sentiment/aclImdb_v1.tar.gz"
 _PLACES = {  # path and address
     "tinyshakespeare": ("tinyshakespeare/input.txt", f"{_CHAR_RNN}/tinyshakespeare/input.txt"),
-    "enwik8": ("enwik8/enwik8.zip", "https://mattmahoney.net/dc/enwik8.zip"),
     "imdb": ("imdb/aclImdb_v1.tar.gz", _IMDB),
     "imdb/train": ("imdb/train.parquet", ""),
     "imdb/test": ("imdb/test.parquet", ""),
@@ -99,7 +93,6 @@ for part, name in {"train": "train", "valid": "val", "test": "test_2016_flickr"}
         _PLACES[f"{part}.{end}"] = (f"multi30k/{name}.{end}.gz", f"{_MULTI30K}/{name}.{end}.gz")
 _SHA256 = {
     "tinyshakespeare": "86c4e6aa9db7c042ec79f339dcb96d42b0075e16b8fc2e86bf0ca57e2dc565ed",
-    "enwik8": "547994d9980ebed1288380d652999f38a14fe291a6247c157c3d33d4932534bc",
     "imdb": "c40f74a18d3b61f90feba1e17730e0d38e8b97c05fde7008942e91923d1658fe",
     "imdb/train": "c69ea46ee52704659f08022672b3e7fc53dcb413a706b3a793f2a28efb2b5b9e",
     "imdb/test": "692cc2362c64865d391d8ade7821aaed21574bb8e9855c89d31d1ba374a057a8",
@@ -204,18 +197,6 @@ def load_shakespeare() -> tuple[str, str]:  # the text, and one line that says w
     return text, instead or f"tinyshakespeare, {len(text):,} characters, {_origin()}"
 
 
-def load_enwik8() -> tuple[bytes, str]:  # the bytes, and one line that says where they come from
-    """100 million bytes of the English Wikipedia in 2006 (Mahoney); else Python's help pages as
-    bytes."""
-
-    def unpack():
-        with zipfile.ZipFile(fetch(SOURCES["enwik8"])) as archive:
-            return archive.read("enwik8")
-
-    content, instead = _or_else(unpack, lambda: python_prose().encode(), _help_pages("enwik8"))
-    return content, instead or f"enwik8, {len(content):,} bytes, {_origin()}"
-
-
 def _imdb_from_parquet():
     "The two parts as `FORMER_NB_DATA` holds them, sorted by label, then number."
     paths = {part: fetch(SOURCES[f"imdb/{part}"]) for part in ("train", "test")}
@@ -301,7 +282,7 @@ def split(
     if len(shares) < 2 or not min(shares) > 0 or not abs(sum(shares) - 1) < 1e-6:
         raise ValueError(f"shares: expected two or more above 0, together 1, got {shares!r}")
     if seed is not None:
-        check_int("seed", seed, 0, most=None)
+        check_int("seed", seed, 0)
         check_type("rows", rows, (list, tuple))
     rng = None if seed is None else random.Random(int(seed))
     if group is None and stratify is None:
@@ -327,30 +308,13 @@ NOTED = 0.01  # share of a part's characters from which on there is a note
 REFUSED = 0.1  # from which on a model of characters isn't judged on it
 
 
-def check_unseen(
-    name: str,  # what an error or a note calls the text
-    part: str,  # 'validation part' or 'test part'
-    share: float,  # of its characters that the training part hasn't
-    examples: str,  # such characters
-    refuse: bool,  # because they are unknown to the model
-) -> None:
-    """A note where a part has many characters that the training part hasn't. `ValueError` where
-    they are so many that a loss would say more about them than about the model."""
-    what = f"{share:.0%} are characters that the training part hasn't, such as {examples!r}"
-    if refuse and share >= REFUSED:
-        wanted = "parts of one kind of text (mix it before it is cut, or give more of it)"
-        raise ValueError(f"{name}: expected {wanted}, got a {part} of which {what}")
-    if share >= NOTED:
-        effect = "each counts as unknown" if refuse else "nothing was learned about them"
-        warnings.warn(f"{name}: of the {part}, {what}; {effect}", stacklevel=4)
-
-
 def compare_parts(
     name: str,  # what an error or a note calls the texts
     parts: list[list[str]],  # to learn from, to choose by, held out
     refuse: bool,  # whether characters that weren't learned are unknown to the model
 ) -> None:
-    "`check_unseen` for the characters of texts."
+    """A note where a part has many characters that the training part hasn't. `ValueError` where
+    they are so many that a loss would say more about them than about the model."""
     known = set().union(*parts[0])
     for part, texts in zip(PARTS[1:], parts[1:]):
         unseen: Counter[str] = Counter()
@@ -358,4 +322,11 @@ def compare_parts(
             if new := set(text) - known:
                 unseen.update(c for c in text if c in new)
         share = unseen.total() / max(sum(map(len, texts)), 1)
-        check_unseen(name, part, share, "".join(unseen)[:10], refuse)
+        examples = "".join(unseen)[:10]
+        what = f"{share:.0%} are characters that the training part hasn't, such as {examples!r}"
+        if refuse and share >= REFUSED:
+            wanted = "parts of one kind of text (mix it before it is cut, or give more of it)"
+            raise ValueError(f"{name}: expected {wanted}, got a {part} of which {what}")
+        if share >= NOTED:
+            effect = "each counts as unknown" if refuse else "nothing was learned about them"
+            warnings.warn(f"{name}: of the {part}, {what}; {effect}", stacklevel=3)

@@ -11,42 +11,24 @@ import torch
 
 from ..base.files import check_path, read_text
 from ..base.guards import check_type
-from .data_sets import compare_parts, load_enwik8, load_shakespeare, split
+from .data_sets import compare_parts, load_shakespeare, split
 from .long_texts import TextWindows, text_windows
-from .tokenization import CharTokenizer, SubwordTokenizer
-from .tokens import SPECIALS, UNK, TextTokenizer, normalise
+from .tokenization import CharTokenizer
+from .tokens import UNK, TextTokenizer, normalise
 
 __all__ = [
     "long_text_data",
     "load_long_text",
 ]
 
-BLOCK = 2**20  # characters that are encoded at a time
 CHOSEN_BY = 250_000  # tokens of the validation part that choose the weights
-CODE_POINTS = 0x110000  # that Unicode has
-
-# the bytes that `SubwordTokenizer` begins with
-_FIRST = [*range(33, 127), *range(161, 173), *range(174, 256)]
-_ORDER = [*_FIRST, *(byte for byte in range(256) if byte not in _FIRST)]
-_BYTE_TOKENS = np.array([_ORDER.index(byte) + len(SPECIALS) for byte in range(256)], np.int16)
-
-
-def _byte_tokens(content):
-    "The tokens of bytes, those of `SubwordTokenizer([])`."
-    return torch.from_numpy(_BYTE_TOKENS[np.frombuffer(content, np.uint8)])
 
 
 def _char_tokens(text, tokenizer):
     "The tokens of a text, in the smallest type that holds them: a list would take 36 bytes each."
     kind = np.int16 if tokenizer.vocab_size < 2**15 else np.int32
-    table = np.full(CODE_POINTS, UNK, kind)
-    for character, number in tokenizer.number.items():
-        table[ord(character)] = number
-    row = np.empty(len(text), kind)
-    for i in range(0, len(text), BLOCK):
-        codes = np.frombuffer(text[i : i + BLOCK].encode("utf-32-le"), "<u4")
-        row[i : i + BLOCK] = table[codes]
-    return torch.from_numpy(row)
+    numbers = (tokenizer.number.get(character, UNK) for character in text)
+    return torch.from_numpy(np.fromiter(numbers, kind, len(text)))
 
 
 @dataclass
@@ -60,24 +42,18 @@ class LongTextData:
 
 
 def long_text_data(
-    text: str | bytes,  # characters, or bytes to be read as such
+    text: str,
     length: int = 128,  # targets per window
     batch_size: int = 16,  # windows per batch
     seed: int = 0,  # of the windows to learn from
     shares: tuple[float, ...] = (0.9, 0.1),  # as for `split`
 ) -> LongTextData:
     "Cut, encode and window a text. The alphabet is that of the part to learn from."
-    check_type("text", text, (str, bytes))
-    parts = split(text, shares, seed=None)
-    tokenizer: TextTokenizer
-    if isinstance(text, bytes):
-        tokenizer = SubwordTokenizer([])
-        rows = [_byte_tokens(part) for part in parts]
-    else:
-        parts = [normalise(part) for part in parts]
-        tokenizer = CharTokenizer.train(parts[:1])
-        rows = [_char_tokens(part, tokenizer) for part in parts]
-        compare_parts("text", [[part] for part in parts], refuse=True)
+    check_type("text", text, str)
+    parts = [normalise(part) for part in split(text, shares, seed=None)]
+    compare_parts("text", [[part] for part in parts], refuse=True)
+    tokenizer = CharTokenizer.train(parts[:1])
+    rows = [_char_tokens(part, tokenizer) for part in parts]
     for row in rows:
         text_windows(row, length)  # raises `ValueError` for a part that is shorter than a window
     train = text_windows(rows[0], length, batch_size, shuffle=True, seed=seed)
@@ -87,19 +63,11 @@ def long_text_data(
     return LongTextData(tokenizer, rows, train, valid)
 
 
-LONG_TEXTS: dict = {  # what loads a text, and how it is usually cut
-    "shakespeare": (load_shakespeare, (0.9, 0.1)),
-    "enwik8": (load_enwik8, (0.9, 0.05, 0.05)),
-}
-
-
 def load_long_text(
-    name: str | Path,  # 'shakespeare', 'enwik8', or a file of UTF-8 text
-) -> tuple[str | bytes, str, tuple[float, ...]]:  # text, its origin, shares of its parts
+    name: str | Path,  # 'shakespeare', or a file of UTF-8 text
+) -> tuple[str, str, tuple[float, ...]]:  # text, its origin, shares of its parts
     "A long text by its name. Raises `ValueError`, naming the file, where it cannot be read."
-    if name in LONG_TEXTS:
-        load, shares = LONG_TEXTS[name]
-        text, origin = load()
-        return text, origin, shares
+    if name == "shakespeare":
+        return *load_shakespeare(), (0.9, 0.1)
     text = read_text(check_path("file", name))
     return text, f"{Path(name).name}, {len(text):,} characters", (0.9, 0.05, 0.05)

@@ -21,19 +21,19 @@ that says more than `save` writes.
 
 import json
 import re
-import sys
 from collections import abc
 from pathlib import Path
 from typing import Any
 
 from tokenizers import Regex, Tokenizer
+from tokenizers.decoders import ByteLevel as ByteLevelDecoder
+from tokenizers.models import BPE
 from tokenizers.pre_tokenizers import ByteLevel, Sequence, Split
 from tokenizers.trainers import BpeTrainer
 
 from ..base.files import check_path, read_json, reading
 from ..base.guards import check_int, check_that, check_type
 from . import text as lesson
-from .tokenizer_files import byte_level, read_tokenizer, tokens_around
 from .tokens import (
     BOS,
     EOS,
@@ -42,8 +42,8 @@ from .tokens import (
     TextTokenizer,
     TokenizerPair,
     check_alphabet,
-    check_members,
     check_texts,
+    normalise,
 )
 
 __all__ = [
@@ -83,8 +83,8 @@ class CharTokenizer(TextTokenizer, lesson.CharTokenizer):
         strip_html: bool = False,  # `<br />` becomes a line end, here and in `encode`
     ) -> "CharTokenizer":
         "A tokenizer that knows every character of `texts`."
-        prepare = TextTokenizer(lowercase, strip_html).normalise
-        known = lesson.CharTokenizer.train([prepare(text) for text in check_texts(texts)])
+        prepared = [normalise(text, lowercase, strip_html) for text in check_texts(texts)]
+        known = lesson.CharTokenizer.train(prepared)
         return cls(known.alphabet, lowercase, strip_html)
 
     def unknown(self, text: str) -> str:
@@ -112,10 +112,9 @@ class CharTokenizer(TextTokenizer, lesson.CharTokenizer):
 
 def encode_texts(
     texts: list[str],
-    tokenizer: TextTokenizer,  # or any object with `encode`, `decode` and `vocab_size`
+    tokenizer: TextTokenizer,  # or any object with such an `encode`
 ) -> list[list[int]]:  # each begins and ends as the tokenizer's texts do
     "Numbers for each text, with its beginning and its end marked: BOS and EOS, or its own tokens."
-    check_members(tokenizer)
     before = getattr(tokenizer, "before", (BOS,))
     after = getattr(tokenizer, "after", (EOS,))
     return [[*before, *tokenizer.encode(text), *after] for text in check_texts(texts)]
@@ -134,7 +133,6 @@ def _number_pieces(merges):
     return numbers
 
 
-LONG_TRAINING = 2**22  # bytes of text, some seconds
 LONGEST_WORD = 256  # bytes; training takes the square of a word's length
 MAY_BE_LONG = re.compile(r"\S{60}|\s{60}")  # a word may be, at four bytes a letter
 
@@ -153,7 +151,9 @@ class SubwordTokenizer(TextTokenizer):
     ):
         super().__init__(lowercase, strip_html)
         self.merges = [(a, b) for a, b in merges]
-        self.backend = byte_level(_number_pieces(self.merges), self.merges)
+        self.backend = Tokenizer(BPE(_number_pieces(self.merges), self.merges))
+        self.backend.pre_tokenizer = ByteLevel(add_prefix_space=False)
+        self.backend.decoder = ByteLevelDecoder()
 
     @classmethod
     def train(
@@ -164,7 +164,7 @@ class SubwordTokenizer(TextTokenizer):
         strip_html: bool = False,  # `<br />` becomes a line end, here and in `encode`
     ) -> "SubwordTokenizer":
         "Learn the frequent pieces of `texts` (Sennrich et al. 2016)."
-        check_int("vocab_size", vocab_size, len(SPECIALS) + 256, most=None)
+        check_int("vocab_size", vocab_size, len(SPECIALS) + 256)
         bytes_alone = cls([], lowercase, strip_html)
         texts = [bytes_alone.normalise(text) for text in check_texts(texts)]
         check_that(any(texts), "texts", "at least one character", texts)
@@ -173,7 +173,7 @@ class SubwordTokenizer(TextTokenizer):
             vocab_size=min(vocab_size - len(SPECIALS), most),
             min_frequency=2,
             initial_alphabet=ByteLevel.alphabet(),
-            show_progress=most > LONG_TRAINING and bool(sys.stderr) and sys.stderr.isatty(),
+            show_progress=False,
         )
         learner = bytes_alone.backend
         if any(map(MAY_BE_LONG.search, texts)):  # DNA, base64, Chinese: no merge needs it whole
@@ -195,14 +195,6 @@ class SubwordTokenizer(TextTokenizer):
         "Numbers for the pieces of `text`, without <bos> and <eos>."
         return [i + len(SPECIALS) for i in self.backend.encode(self.normalise(text)).ids]
 
-    def encode_batch(
-        self,
-        texts: list[str],
-    ) -> list[list[int]]:  # for each text what `encode` gives
-        "Numbers for several texts, on all cores."
-        encoded = self.backend.encode_batch([self.normalise(text) for text in texts])
-        return [[i + len(SPECIALS) for i in encoding.ids] for encoding in encoded]
-
     def decode(
         self,
         tokens: list[int],  # each below `vocab_size`
@@ -221,6 +213,25 @@ class SubwordTokenizer(TextTokenizer):
 
 
 # ---- tokenizers from elsewhere
+
+
+def tokens_around(
+    tokenizer: Tokenizer,
+) -> tuple[list[int], list[int]]:
+    """The tokens that a tokenizer of the library puts before and after every text.
+
+    Their kinds of template differ, and several can follow each other. So we do not read them, but
+    encode the letter a without and with them, and look for the first result in the second.
+    """
+    letter = tokenizer.encode("a", add_special_tokens=False).ids
+    whole = tokenizer.encode("a").ids
+    if letter:
+        for start in range(len(whole)):
+            end = start + len(letter)
+            if whole[start:end] == letter:
+                return whole[:start], whole[end:]
+    expected = "tokens for the letter a, with others around them"
+    raise ValueError(f"tokenizer: expected {expected}, got {whole!r:.200}")
 
 
 class HuggingFaceTokenizer(TextTokenizer):
@@ -266,15 +277,18 @@ class HuggingFaceTokenizer(TextTokenizer):
     @classmethod
     def from_folder(
         cls,
-        folder: str | Path,  # with tokenizer.json, or the files of `read_tokenizer`
+        folder: str | Path,  # with tokenizer.json
         *args: Any,  # vocab_size and what follows it, as for the constructor
-        config: dict[str, Any] | None = None,  # config.json, for folders without tokenizer.json
         **kwargs: Any,
     ) -> "HuggingFaceTokenizer":
-        "Read JSON and text, no pickle. Raises `ValueError` for a tokenizer that does not fit."
+        "Read JSON, no pickle. Raises `ValueError` for a tokenizer that does not fit."
         folder = check_path("folder", folder)
+        file = folder / "tokenizer.json"
+        again = "AutoTokenizer.from_pretrained(folder).save_pretrained(folder) of transformers"
+        wanted = f"tokenizer.json, which {again} makes of the files of an older folder"
+        check_that(file.exists(), "tokenizer", wanted, str(folder))
         with reading("tokenizer", f"one of Hugging Face's for the model in {str(folder)!r}"):
-            return cls(read_tokenizer(folder, config or {}), *args, **kwargs)
+            return cls(read_json(file.name, file), *args, **kwargs)
 
     def encode(
         self,
@@ -283,16 +297,6 @@ class HuggingFaceTokenizer(TextTokenizer):
         "Numbers for the pieces of `text`. Raises `ValueError` if one would be a special token."
         check_type("text", text, str)
         return self._checked(self.backend.encode(text, add_special_tokens=False).ids)
-
-    def encode_batch(
-        self,
-        texts: list[str],
-    ) -> list[list[int]]:  # for each text what `encode` gives
-        "Numbers for several texts, on all cores. Raises `ValueError` as `encode`."
-        for text in texts:
-            check_type("text", text, str)
-        encoded = self.backend.encode_batch(texts, add_special_tokens=False)
-        return [self._checked(encoding.ids) for encoding in encoded]
 
     def _checked(self, ids):
         "The same numbers. Raises `ValueError` where one is a special token."

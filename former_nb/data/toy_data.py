@@ -7,7 +7,9 @@ import itertools
 import random
 import string
 from collections.abc import Callable
+from pathlib import Path
 
+from ..base.files import read_names
 from ..base.guards import check_choice, check_int, check_ints, check_that
 from .text import IGNORE, collate
 
@@ -23,52 +25,9 @@ __all__ = [
 ]
 
 
-# fmt: off
 # German given names, for a model that knows the Lithuanian ones: none of them is in that list, and
 # none has a letter that Lithuanian names lack, so *Walter* is not here
-GERMAN_NAMES = """
-achim adalbert adam adele adelheid adolf adrian agathe agnes albert albin albrecht alfons alfred
-alice alois alrun amalie amelie anastasia andrea andreas angelika anja anke anna annabel anne
-annegret annelie anneliese annemarie annett annette annika anselm ansgar anton antonia antonie arian
-ariane armin arno arnold arnulf arthur astrid august auguste aurelia babette balthasar bastian beat
-beate benedikt benjamin benno bernadette bernd bernhard bert berthold bettina bianca birgit birte
-bodo boris brigitte britta brunhilde bruno burkhard camilla carina carl carla carmen carola caroline
-carsten cecilia charlotte christa christel christian christiane christina christine christof
-christoph clara claudia clemens constanze cordula corinna cornelia cornelius dagmar dagobert daniel
-david denise dennis detlef dieter dietlinde dietmar dietrich dirk dominik doris dorothea dorothee
-eberhard eckart eckhard edelgard edeltraud edgar edith edmund eduard egbert egon ehrenfried eleonore
-elfriede elisa elisabeth elise elke ella elli elmar elsa elsbeth else elvira emil emilia emma
-engelbert erhard erich erik ernst esther eugen eugenie evelyn fabian felicitas ferdinand finn
-florentine florian frank franka franz franziska frauke frieda friedemann friederike friedhelm
-friedrich fritz gabriel gabriele gebhard georg gerald gerd gerhard gerlinde gernot gero gert
-gertraud gertrud gisbert gisela gislinde gitta gottfried gotthard gotthilf gottlieb gregor gretchen
-grete gudrun guido gunther gustav hanna hannah hannelore hannes hans hansjoachim harald hardy
-hartmann hartmut hasso hedda hedi heidemarie heidi heidrun heike heiko heiner heinrich heinz helene
-helge hella helmut helmuth henning henri henriette herbert heribert hermann hermine herta hilde
-hildebrand hildegard hilmar hinrich holger horst hubert hugo ilka ilse immanuel ines inge ingeborg
-ingo ingolf ingrid ingrun irene iris irmgard irmtraud isabel isabella isolde jakob jan jasmin jenny
-jens joachim jochen johann johanna johannes jonathan josef josefine jost judith julia julian juliane
-justus jutta kai karin karl karlheinz karoline karsten kaspar katharina kathrin katja katrin kerstin
-kilian klaus knut konrad konstantin konstanze korbinian kordula kornelia kristian kunigunde kurt
-lambert lara lea leni lennart leo leon leonhard leonie leonore leopold levin liane lieselotte linus
-lisa lisbeth liselotte lore lorenz lothar lotte ludger luis luisa luise lutz lydia maike malte
-manfred manuel marc marcel marco marcus mareike margarete margit margot margret margrit maria
-marianne marie marika mario marion mark markus marlene marlies marlis martha martin martina mathias
-mathilde matthias matthis mechthild meike meinhard meinolf melanie melchior merle mia michael
-michaela miriam mirjam mirko moritz nadine nadja natalie nathalie nele nepomuk nicola nicolas nicole
-niels niklas nikolaus nils norbert norman oda odilo olaf ole oliver olivia ortrud ortrun oskar
-osvald otmar ottilie otto pascal patricia patrick patrik paul pauline peer peter philip philipp
-philippa pia rafael raimund rainer ralf ralph raphael rebecca regine reimar reimund reiner reinhard
-reinhild reinhold renate rene ricarda richard robert robin roderich roland rolf roman romy ronald
-rosalinde rosemarie rosi rosina rudi rudolf rupert ruprecht ruth sabine samuel sarah sascha
-sebastian severin sibylle siegbert siegfried sieglinde siegmund siegrid siegrun sigmund sigrid
-sigrun silke silvia simon simone sina sofia sofie sonja sophia sophie stefan stefanie steffen steffi
-stella stephan stephanie susanna susanne svantje sven svenja sylvia tanja thea thekla theo theodor
-theresa therese thilo thomas thorben thorsten tilman tim timo tobias tom torben torsten traudl
-traugott trude udo ulf uli ulla ulrich ulrike ursel ursula urte uschi uta ute valentin valerie
-vanessa viktor viktoria vincent vitus volker volkmar yannick yvette yvonne
-""".split()
-# fmt: on
+GERMAN_NAMES = read_names(Path(__file__).parent / "names" / "german.csv")
 
 
 _THINGS = ["the film", "the plot", "this story", "her acting", "the ending", "that music"]

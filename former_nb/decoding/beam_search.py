@@ -20,11 +20,10 @@ from former_nb.base.guards import (
     check_choice,
     check_int,
     check_ints,
-    check_number,
     check_that,
     check_type,
 )
-from ..base.keywords import explain_keywords
+from ..base.ranges import NOT_BELOW_0
 from ..data.text import BOS, EOS, PAD, UNK
 from .caches import KVCache
 from .fast_copy import faster
@@ -55,7 +54,7 @@ def length_score(
     "What a text is ranked by ('gnmt': Wu et al. 2016, equation 14)."
     check_choice("convention", convention, CONVENTIONS)
     check_int("length", length)
-    check_number("length_penalty", length_penalty, 0, 10)  # 100 ** 300 is no float
+    NOT_BELOW_0.check("length_penalty", length_penalty)
     return total / CONVENTIONS[convention](length, length_penalty)
 
 # %% ../../nbs/deeper/11_beam_search.ipynb #6c648e57
@@ -182,7 +181,6 @@ def _search(model, tokens, texts, never, n_best, cache):
             text.cut()
 
 # %% ../../nbs/deeper/11_beam_search.ipynb #bfcb7f13
-@explain_keywords
 def beam_search(
     model: Callable,  # tokens (N, T), and with a cache `attend`, `positions` -> logits (N, T, V)
     prompts: torch.Tensor | list,  # (T,) integers, or a batch of equally long rows
@@ -202,7 +200,7 @@ def beam_search(
     """
     check_type("prompts", prompts, (torch.Tensor, list, tuple))
     check_ints(num_return_sequences=num_return_sequences, max_new_tokens=max_new_tokens)
-    check_int("num_beams", num_beams, num_return_sequences, most=10_000)
+    check_int("num_beams", num_beams, num_return_sequences)
     sizes = sizes_to_write(model)  # a bare function has no layers
     reorders = cache is None or hasattr(cache, "reorder")
     check_that(reorders, "cache", "None or one with `reorder`", cache, TypeError)

@@ -16,7 +16,6 @@ from ..attention.fused import attention, merge_masks
 from ..attention.mask_patterns import sliding_window_mask
 from ..base.core import in_eval_mode
 from ..base.guards import LARGEST, check_int, check_that
-from ..base.keywords import explain_keywords
 from ..data.text import pad_rows
 from ..data.tokens import TextTokenizer
 from .decoding import greedy
@@ -175,7 +174,7 @@ class KVCache(list):
         window: int | None = None,  # as for `LayerCache`
         attend=attention,  # as for `LayerCache`
     ):
-        check_int("n_layers", n_layers, most=10_000)
+        check_int("n_layers", n_layers)
         super().__init__(LayerCache(attend, window) for _ in range(n_layers))
 
     @property
@@ -271,7 +270,6 @@ class Stream:
         return reasons.pop() if len(reasons) == 1 else None
 
 # %% ../../nbs/deeper/11_caches.ipynb #83e147c5
-@explain_keywords
 def stream(
     model: Callable,  # a `LanguageModel`, also compiled, a `fast_copy`, or as for `next_tokens`
     prompts: torch.Tensor | list | str,  # (B, T) integers, rows of any lengths, or one text
@@ -365,7 +363,6 @@ def write_texts(
     return found, columns
 
 
-@explain_keywords
 def generate(
     model: Callable,  # as for `stream`
     prompts: torch.Tensor | list | str,  # (B, T) integers, rows of any lengths, one text or several

@@ -26,7 +26,6 @@ from torch.utils.data import DataLoader
 
 from ..base.files import read_text
 from ..base.guards import check_choice, check_int, check_share, check_that
-from ..base.keywords import explain_keywords
 from ..data.batches import make_batches
 from ..data.text import pad_rows
 from ..data.tokenization import encode_texts
@@ -187,7 +186,6 @@ def _average(model, pieces, n):
     return total[:, :-1] / total[:, -1:]
 
 
-@explain_keywords
 def predict(
     model: Any,  # a `Classifier`, or a model with its `config` and `n_classes`
     tokenizer: TextTokenizer,

@@ -23,7 +23,6 @@ import torch
 from ..attention.masks import padding_mask
 from ..base.files import read_text
 from ..base.guards import check_int, check_that, check_type
-from ..base.keywords import explain_keywords
 from ..data.tokenization import encode_texts
 from ..data.tokens import PAD, TextTokenizer, both_sides
 from ..models.bart import BartEncoderDecoder
@@ -196,7 +195,6 @@ def _translate(model, tokenizer, lines, search, max_tokens, ending):
         yield _make_translation(line, note, found, tokenizer.target, ending)
 
 
-@explain_keywords
 def stream_translations(
     model: EncoderDecoder,
     tokenizer: TextTokenizer | tuple,  # of both sides, or (source, target) of two vocabularies
@@ -215,7 +213,7 @@ def stream_translations(
     check_pair(model, tokenizer)
     check_vocabulary(model.config, tokenizer, model.tgt_config)
     pair = both_sides(tokenizer)
-    check_int("num_beams", num_beams, most=MAX_TOKENS)
+    check_int("num_beams", num_beams)
     check_int("ahead", ahead)
     check_lines("lines", lines)
     lines = iter(lines)
@@ -250,7 +248,6 @@ def stream_translations(
     )
 
 
-@explain_keywords
 def translate(
     model: EncoderDecoder,
     tokenizer: TextTokenizer | tuple,  # as for `stream_translations`

@@ -15,7 +15,7 @@ from functools import partial
 from itertools import groupby
 from typing import NamedTuple
 
-from ..base.files import check_path, write_new
+from ..base.files import check_path
 from .ask import STEPS
 from .errors import MistakeError
 from .files import NOT_WRITTEN, STEP_NAMES, File, Judging, said_of
@@ -74,11 +74,11 @@ def begin_file(
 ) -> None:
     "Write a file to begin with, its first two definitions open. One that is there stays."
     path = check_path("file", file)
-    try:
-        write_new(path, START)
-        print(f"{path} is there, with two definitions for you to write.")
-    except FileExistsError:
+    if path.exists():
         print(f"{path} is there already and was left as it is.")
+    else:
+        path.write_text(START, encoding="utf-8", newline="\n")
+        print(f"{path} is there, with two definitions for you to write.")
 
 
 class Verdict(NamedTuple):

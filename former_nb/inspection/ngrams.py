@@ -8,7 +8,8 @@ from collections import Counter, defaultdict
 from math import log
 from statistics import fmean
 
-from ..base.guards import check_int, check_number, check_that
+from ..base.guards import check_int, check_that
+from ..base.ranges import Range
 
 SMALLEST = 1e-300  # a probability of 0 costs 691 nats
 
@@ -17,6 +18,9 @@ __all__ = [
     "mix_nats",
     "best_share",
 ]
+
+
+PORTION = Range("a number from 0 to 1", lambda x: 0 <= x <= 1)
 
 
 def _check_rows(rows):
@@ -60,9 +64,9 @@ class NGram:
         vocab_size: int,  # tokens that can follow
         discount: float = 0.75,  # taken from each count and given to shorter contexts
     ):
-        check_int("order", order, most=1000)
+        check_int("order", order)
         check_int("vocab_size", vocab_size)
-        check_number("discount", discount, 0, 1)
+        PORTION.check("discount", discount)
         _check_rows(rows)
         self.order = order
         self.vocab_size = vocab_size
@@ -130,7 +134,7 @@ def mix_nats(
 ) -> float:  # nats per token
     "The mean surprise of a mixture, which adds the probabilities of two models in shares."
     check_that(len(first) == len(second) > 0, "second", f"{len(first)} numbers", len(second))
-    check_number("share", share, 0, 1)
+    PORTION.check("share", share)
     return _mean_nats(share * p + (1 - share) * q for p, q in zip(first, second))
 
 

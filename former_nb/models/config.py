@@ -10,8 +10,7 @@ from dataclasses import dataclass
 
 import torch
 
-from ..base.core import Settings, refuse_change
-from ..base.guards import check_heads, check_int, check_that
+from ..base.guards import check_heads, check_that
 from ..base.ranges import ZERO_OR_MORE, Range, check_fields
 from .choices import ACTIVATIONS, MODEL, POSITIONS
 from .rope_scaling import scale_frequencies
@@ -41,7 +40,7 @@ SIZES = ("vocab_size", "max_len", "d_model", "n_heads", "n_layers", "d_ff")
 
 
 @dataclass(frozen=True)
-class TransformerConfig(Settings):
+class TransformerConfig:
     "The sizes and choices that a model is built from. Checked when made, saved as JSON."
 
     vocab_size: int  # number of different tokens
@@ -75,8 +74,6 @@ class TransformerConfig(Settings):
         check_that(fits, "pad_token_id", f"a token below {self.vocab_size}", self.pad_token_id)
         if self.rope_scaling is not None:
             scale_frequencies(torch.ones(1), self.rope_scaling)  # refuses what it cannot be
-        for name in SIZES:
-            check_int(name, getattr(self, name))  # and none too large for PyTorch
         check_heads(self.d_model, self.n_heads, self.n_kv_heads, self.d_k)
         if POSITIONS[self.positions].pairs and self.head_width % 2:
             wanted = f"heads of an even width for {self.positions}"
@@ -100,6 +97,3 @@ class TransformerConfig(Settings):
     def head_width(self) -> int:
         "The width of a head's queries, keys and values."
         return self.d_k or self.d_model // self.n_heads
-
-
-TransformerConfig.__setattr__ = refuse_change  # type: ignore[method-assign, assignment]

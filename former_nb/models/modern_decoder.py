@@ -104,8 +104,6 @@ def modern_decoder(
 import json
 from pathlib import Path
 
-from ..base.files import check_folder
-
 # %% ../../nbs/milestone_llama.ipynb #md12load
 LLAMA_NAMES = {  # Hugging Face's names for the parts of a Llama, and ours
     "model.embed_tokens": "embed.tokens",
@@ -129,7 +127,6 @@ def load_llama(
     "A Llama with a tied head, read into our parts. `load_model` reads many more kinds of models."
     from safetensors.torch import load_file
 
-    check_folder("folder", folder)
     c = json.loads((Path(folder) / "config.json").read_text())
     model = modern_decoder(
         c["vocab_size"],

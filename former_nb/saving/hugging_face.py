@@ -462,9 +462,8 @@ def _open_model(model) -> Source:
 def _open_folder(source, revision=None, saved=None) -> Source:
     folder = check_path("source", source)
     if revision is not None:
-        files = ["config.json", "generation_config.json", INDEX, "model*.safetensors"]
-        files += ["tokenizer.json", "vocab.json", "merges.txt", "vocab.txt"]
-        files += ["tokenizer_config.json", "special_tokens_map.json", "added_tokens.json"]
+        files = ["config.json", "generation_config.json", "tokenizer.json", INDEX]
+        files += ["model*.safetensors"]
         folder = Path(snapshot_download(str(source), revision=revision, allow_patterns=files))
     expected = "a model or a folder (a name on the hub only with its revision, such as 'main')"
     check_that(folder.is_dir(), "source", expected, str(source))
@@ -701,7 +700,7 @@ def load_folder(
     model = _build(_open_folder(folder, saved=saved))
     config = _with_config(model).config
     special = _special_tokens(folder, saved)
-    tokenizer = HuggingFaceTokenizer.from_folder(folder, config.vocab_size, config=saved, **special)
+    tokenizer = HuggingFaceTokenizer.from_folder(folder, config.vocab_size, **special)
     if isinstance(model, BertMaskedLanguageModel):  # which has no labels
         check_vocabulary(config, tokenizer)
         return Loaded(model, tokenizer, None)

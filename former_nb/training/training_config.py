@@ -10,7 +10,6 @@ from dataclasses import dataclass
 import numpy as np
 from torch import nn
 
-from ..base.core import Settings
 from ..base.ranges import TRAINING, TrainingFields, check_fields
 from .optimization import SCHEDULES, Optimizers, make_optimizers
 
@@ -20,7 +19,7 @@ __all__ = [
 
 
 @dataclass(frozen=True)
-class TrainingConfig(TrainingFields, Settings):
+class TrainingConfig(TrainingFields):
     """How a model is trained. Checked on creation; kept in each checkpoint.
 
     A field may be `None` where its type says so. A run that ends by the clock also rises and falls
