@@ -19,7 +19,6 @@ from . import post_norm as post_norm
 from . import pretrained as pretrained
 from . import rope_scaling as rope_scaling
 from . import savable as savable
-from . import two_stacks as two_stacks
 from .config import TransformerConfig as TransformerConfig
 from .encoder_decoder import DecoderBlock as DecoderBlock
 from .encoder_decoder import collate_pairs as collate_pairs
