@@ -6,13 +6,8 @@ things. Files appear whole. What is read may come from anybody, so nothing of it
 failure is one sentence. The hub is asked only where you name a revision, so that a mistyped folder
 never becomes a name there. And each class enters itself under its name, for `load_model`, which
 knows what is entered.
-
-A model that is learning differences of low rank is written as an ordinary one, with the differences
-merged. On a head that shares its weight with the embedding, a difference makes two weights of one,
-and the model is saved where its configuration says so, by `tied_head=False`.
 """
 
-import copy
 import inspect
 import re
 import warnings
@@ -22,7 +17,6 @@ from typing import Any, NamedTuple, TypeVar
 
 import torch
 from torch import nn
-from torch.nn.utils.parametrize import is_parametrized
 from tqdm import TqdmWarning
 
 from ..base.checkpoints import atomic_write, read_safetensors
@@ -37,7 +31,6 @@ from ..base.guards import check_choice, check_that, check_type
 from ..data.tokens import TextTokenizer, both_sides, check_tokenizer
 from .build import PARTS
 from .config import TransformerConfig
-from .fine_tuning import merge_low_rank
 from .initialization import no_random_weights
 
 with warnings.catch_warnings():  # it imports tqdm.auto, which warns without ipywidgets
@@ -48,7 +41,6 @@ __all__ = [
     "MODEL_CLASSES",
     "CONFIG",
     "WEIGHTS",
-    "plain_weights",
     "Pretrained",
     "build_model",
     "fill_model",
@@ -63,17 +55,6 @@ Heir = TypeVar("Heir", bound="Pretrained")
 MODEL_CLASSES: dict[str, type] = {}  # name in config.json -> class; each enters itself
 CONFIG = "config.json"
 WEIGHTS = "model.safetensors"
-
-
-def plain_weights(
-    model: nn.Module,  # with differences of low rank or without
-) -> nn.Module:  # itself, or a copy
-    "A model whose differences of low rank are merged; one that has none comes back as it is."
-    if not any(is_parametrized(module) for module in model.modules()):
-        return model
-    model = copy.deepcopy(model)
-    merge_low_rank(model)
-    return model
 
 
 def _as_json(value):
@@ -154,8 +135,7 @@ class Pretrained(PyTorchModelHubMixin):
         """
         save_directory = check_path("save_directory", save_directory)
         kwargs.setdefault("repo_id", save_directory.name)
-        whole: Any = self
-        model = _as_configured(plain_weights(whole))
+        model = _as_configured(self)
         values = {}
         if model.config is not None:
             values.update(_as_json(model.config))
@@ -230,7 +210,8 @@ def _described(model):
     The probability of a dropout, `p`, changes no answer.
     """
     passing = ("training", "config", "init_args", "forward", "p")
-    classes, settings = {}, {}
+    classes = {}
+    settings = {}
     for name, part in model.named_modules(remove_duplicate=False):
         kind = _lessons_class(part)
         classes[f"the class of {name or 'the model'}"] = f"{kind.__module__}.{kind.__name__}"
@@ -274,12 +255,15 @@ def _refuse_difference(model, again):
     ours, settings = _described(model)
     theirs, made = _described(again)
     for name in [name for name in made if name in settings]:  # a wrapper may have more
-        ours[name], theirs[name] = settings[name], made[name]
+        ours[name] = settings[name]
+        theirs[name] = made[name]
     for name in [*ours, *theirs]:
-        expected, came = theirs.get(name, "nothing"), ours.get(name, "nothing")
+        expected = theirs.get(name, "nothing")
+        came = ours.get(name, "nothing")
         check_that(expected == came, "model.config", f"{expected} for {name}", came)
     for name, first in tied_names(again).items():
-        one, other = model.get_parameter(first), model.get_parameter(name)
+        one = model.get_parameter(first)
+        other = model.get_parameter(name)
         expected = f"one weight for {first} and {name}"
         if not hasattr(model, "tgt_embed"):
             expected += ", or tied_head=False"

@@ -42,7 +42,6 @@ from ..models.pretrained import (
     check_pair,
     check_vocabulary,
     fill_model,
-    plain_weights,
 )
 from ..models.savable import EncoderDecoder, LanguageModel
 from .config_keys import TOKENS, generation_notes, refuse_unknown, refuse_windows
@@ -588,7 +587,6 @@ def to_hugging_face(
     written = {key: saved[key] for key in sorted(TOKENS) if saved.get(key) is not None}
     if never and "suppress_tokens" not in written:
         written["suppress_tokens"] = never
-    model = plain_weights(model)
     state = model.state_dict()
     family = FAMILIES[saved["model_type"]]
     tensors = {}
