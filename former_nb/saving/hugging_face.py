@@ -393,7 +393,8 @@ def _is_untied(source, family):
     for copy, whole in family.copies.items():
         if copy not in names or whole not in names:
             continue
-        first, second = [source.get(names[name]).cpu().float() for name in (copy, whole)]
+        first = source.get(names[copy]).cpu().float()
+        second = source.get(names[whole]).cpu().float()
         if first.equal(second):
             continue
         if "LanguageModel" in family.architectures.values():
