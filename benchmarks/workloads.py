@@ -32,8 +32,8 @@ from former_nb.decoding.fast_copy import faster
 from former_nb.decoding.sampling import Sampling
 from former_nb.models.config import TransformerConfig
 from former_nb.models.encoder_decoder import collate_pairs
+from former_nb.models.parts import attend_beams
 from former_nb.models.savable import Classifier, EncoderDecoder, LanguageModel
-from former_nb.models.two_stacks import attend_beams
 from former_nb.tasks.pairs import Multi30k
 from former_nb.training.losses import call, token_loss
 from former_nb.training.muon import Muon

@@ -57,7 +57,7 @@ MODULES = {
     "toy_data": "data.toy_data",
     "translating": "decoding.translating",
     "translation": "inspection.translation",
-    "two_stacks": "models.two_stacks",
+    "two_stacks": "models.parts",
     # from 0.2 to 0.3
     "attention.grouped_query": "models.layers",
     "data.subword_dropout": "data.subwords",
@@ -77,6 +77,7 @@ MODULES = {
     "models.generator": "models.language_model",
     "models.hub_config": "models.config",
     "models.stack": "models.post_norm",
+    "models.two_stacks": "models.parts",
     "training.scaling": "training.costs",
 }
 
@@ -96,6 +97,10 @@ PAGES = {
     "decoding.sampling.RepetitionPenalty": "deeper/11_sampling",
     "decoding.sampling.apply_repetition_penalty": "deeper/11_sampling",
     "models.mixture_of_experts": "deeper/12_mixture_of_experts",
+    "models.fine_tuning": "deeper/16_pretrained",
+    "models.add_low_rank": "deeper/16_pretrained",
+    "models.merge_low_rank": "deeper/16_pretrained",
+    "models.baselines.BagOfEmbeddings": "deeper/09_baselines",
     "models.packed": "deeper/07_batches",
     "models.packing": "deeper/07_batches",
     "models.MixtureLanguageModel": "deeper/12_mixture_of_experts",
@@ -194,7 +199,6 @@ NAMES = {
     "models.config.as_hub_config": "",
     "models.config.make_config": "",
     "models.config.swiglu": MODELS + "SwiGLU",
-    "models.two_stacks.CrossAttentionCache": "model.decoder.project(memory)",
     "inspection.assert_no_noise_leak": NOISE,
     "inspection.attribute_logits": "",
     "inspection.edit_stream": "",
@@ -237,7 +241,7 @@ NAMES = {
     "training.speed.StopAt": "",
     "training.speed.Traffic": "from former_nb.base.flops import Traffic",
 }
-HOMES = {name.rpartition(".")[0] for name in NAMES}  # the modules that had them
+HOMES = {name.rpartition(".")[0] for name in NAMES | PAGES}  # the modules that had them
 
 
 def instead(

@@ -1,7 +1,16 @@
 "Small models that several tests build: of ours with weights that matter, and BERT as it comes."
 
+from copy import deepcopy
+
 import pytest
 import torch
+from torch import nn
+
+from former_nb.attention.torch_layers import mha_from_torch
+from former_nb.models.encoder_decoder import DecoderBlock
+from former_nb.models.layers import Block, FeedForward
+from former_nb.models.parts import CrossAttention
+from former_nb.models.post_norm import PostNormBlock, PostNormDecoderBlock
 
 
 def loud(model, seed=0, std=0.3):
@@ -11,6 +20,21 @@ def loud(model, seed=0, std=0.3):
         for weight in model.parameters():
             weight.normal_(std=std if weight.ndim > 1 else 0.5, generator=generator)
     return model.eval()
+
+
+def block_from_torch(theirs):
+    "Our block with the weights of one of PyTorch's layers; their dropout of weights stays behind."
+    theirs = deepcopy(theirs)
+    d_model, dropout = theirs.self_attn.embed_dim, theirs.dropout1.p
+    ff = FeedForward(d_model, theirs.linear1.out_features, dropout, theirs.activation)
+    ff.w_in, ff.w_out = theirs.linear1, theirs.linear2
+    parts = [mha_from_torch(theirs.self_attn), ff, theirs.norm1, theirs.norm2]
+    kind = Block if theirs.norm_first else PostNormBlock
+    if isinstance(theirs, nn.TransformerDecoderLayer):
+        parts.insert(1, mha_from_torch(theirs.multihead_attn, CrossAttention))
+        parts.append(theirs.norm3)
+        kind = DecoderBlock if theirs.norm_first else PostNormDecoderBlock
+    return kind(*parts, dropout).train(theirs.training)
 
 
 def small_bert():

@@ -32,8 +32,8 @@ from former_nb.inspection.recording import (
     wrap_innermost,
 )
 from former_nb.models.config import TransformerConfig
+from former_nb.models.parts import attend_beams
 from former_nb.models.savable import Classifier, EncoderDecoder, LanguageModel
-from former_nb.models.two_stacks import attend_beams
 
 NEAR = dict(atol=1e-5, rtol=1e-5)
 

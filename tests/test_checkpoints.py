@@ -32,7 +32,6 @@ from former_nb.base.core import tied_names
 from former_nb.base.results import make_once
 from former_nb.data.tokenization import CharTokenizer
 from former_nb.models.bart import BartEncoderDecoder
-from former_nb.models.baselines import BagOfEmbeddings
 from former_nb.models.bert import BertClassifier
 from former_nb.models.bigrams import BigramClassifier, WideClassifier
 from former_nb.models.build import language_model_parts
@@ -706,7 +705,6 @@ MODELS = {
     "classifier, pairs": lambda: BigramClassifier(SMALL, n_classes=2, n_bigrams=5),
     "classifier, wide": lambda: WideClassifier(SMALL, 2, n_bigrams=5, n_features=7),
     "classifier, BERT": lambda: BertClassifier(SMALL, 2, n_segments=3),
-    "bag": lambda: BagOfEmbeddings(SMALL, 2, 0.5, 5),
     "translator": lambda: EncoderDecoder.from_config(SMALL),
     "translator, two vocabularies": lambda: EncoderDecoder.from_config(SMALL, WIDER),
     "translator, BART": lambda: BartEncoderDecoder(BART),

@@ -24,6 +24,7 @@ from former_nb.models.build import (
     build_norm,
     build_positions,
     build_stack,
+    check_memory,
 )
 from former_nb.models.choices import ACTIVATIONS, MODEL, POSITIONS
 from former_nb.models.config import (
@@ -33,7 +34,6 @@ from former_nb.models.config import (
 )
 from former_nb.models.initialization import init_weights
 from former_nb.models.modern_decoder import GroupedQueryAttention
-from former_nb.models.pretrained import check_memory
 from former_nb.models.rope_scaling import scale_frequencies
 from former_nb.models.savable import EncoderDecoder, LanguageModel
 

@@ -17,6 +17,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from fit_tools import fit
+from model_tools import block_from_torch
 from refusals import every_row, refuses
 from torch import nn
 from torch.testing import assert_close
@@ -34,9 +35,9 @@ from former_nb.models.bart import BartEncoderDecoder
 from former_nb.models.choices import ACTIVATIONS, POSITIONS, find_part
 from former_nb.models.config import TransformerConfig
 from former_nb.models.encoder_decoder import collate_pairs
-from former_nb.models.parts import ReadMemory
+from former_nb.models.layers import Stack
+from former_nb.models.parts import Decoder, ReadMemory, attend_beams
 from former_nb.models.savable import EncoderDecoder, make_model
-from former_nb.models.two_stacks import attend_beams, transformer_from_torch
 from former_nb.training.losses import exact_match, token_loss
 from former_nb.training.optimization import make_optimizers
 from former_nb.training.training_config import TrainingConfig
@@ -163,8 +164,9 @@ def test_parity_with_torchs_transformer(norm_first, activation, padded):
     theirs = nn.Transformer(12, 3, 2, 3, 20, 0.0, activation, **how)
     for weight in theirs.parameters():
         nn.init.normal_(weight, std=0.3)
-    encoder, decoder = transformer_from_torch(theirs)
-    assert len(encoder.blocks) == 2 and len(decoder.blocks) == 3 and encoder.training
+    encoder = Stack(map(block_from_torch, theirs.encoder.layers), theirs.encoder.norm)
+    decoder = Decoder(map(block_from_torch, theirs.decoder.layers), theirs.decoder.norm)
+    assert len(encoder.blocks) == 2 and len(decoder.blocks) == 3
     src, tgt = torch.randn(3, 7, 12), torch.randn(3, 5, 12)
     real = torch.ones(3, 7, dtype=torch.bool)
     real[1, 4:], real[2, 1:] = not padded, not padded
@@ -567,11 +569,6 @@ def filled():
     return cache
 
 
-def odd_encoder():
-    own = dict(custom_encoder=nn.Identity())
-    return transformer_from_torch(nn.Transformer(8, 2, 1, 1, 8, batch_first=True, **own))
-
-
 TABLE = {
     "EncoderDecoder": [
         ("no configuration", lambda: EncoderDecoder.from_config({}), TypeError, "config", "dict"),
@@ -666,10 +663,6 @@ TABLE = {
         ("two sources", lambda: beam_decode(MODEL, SRC, 3), ValueError, "src", "(2, 5)"),
         ("no beams", lambda: beam_decode(MODEL, SRC[:1], 3, 0), ValueError, "num_beams", "0"),
         ("nothing to write", lambda: beam_decode(MODEL, SRC[:1], 0), ValueError, "max_new_tokens"),
-    ],
-    "transformer_from_torch": [
-        ("a layer", lambda: transformer_from_torch(nn.Linear(2, 2)), TypeError, "theirs"),
-        ("an encoder of one's own", odd_encoder, TypeError, "theirs", "Identity"),
     ],
 }
 

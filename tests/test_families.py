@@ -1,7 +1,6 @@
 """Families of models are data: one from outside is read by a file of names alone."""
 
 import json
-import warnings
 from dataclasses import fields
 
 import pytest
@@ -210,9 +209,7 @@ def test_each_table_names_what_there_is(name):
 @pytest.mark.parametrize("name", FAMILIES)
 def test_every_key_that_transformers_saves_is_known(name):
     saved = CONFIG_MAPPING[name]().to_dict()
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        refuse_unknown(saved, FAMILIES[name])
+    refuse_unknown(saved, FAMILIES[name])
 
 
 def test_every_key_of_a_text_that_transformers_saves_is_known():

@@ -21,8 +21,8 @@ from former_nb.models.choices import POSITIONS
 from former_nb.models.config import TransformerConfig
 from former_nb.models.layers import Embedding, Stack, make_block
 from former_nb.models.modern_decoder import modern_decoder
+from former_nb.models.parts import attend_beams
 from former_nb.models.savable import EncoderDecoder, LanguageModel, make_model
-from former_nb.models.two_stacks import attend_beams
 
 SIZES = dict(d_model=32, n_heads=4, n_layers=3, d_ff=48)
 GREEDY = Sampling(temperature=0)

@@ -18,6 +18,7 @@ import torch
 import torch.nn.functional as F
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from model_tools import block_from_torch
 from refusals import every_row, n, nan_only_at, shape, spoilt, words, yes
 from test_config import CONFIG, configs
 from torch import nn
@@ -40,7 +41,6 @@ from former_nb.models.choices import ACTIVATIONS, MODEL
 from former_nb.models.encoder_decoder import DecoderBlock
 from former_nb.models.layers import Block, FeedForward, Stack, make_block
 from former_nb.models.post_norm import PostNormBlock, PostNormDecoderBlock
-from former_nb.models.two_stacks import block_from_torch
 
 LONG = "FORMER_NB_CASES" in os.environ
 CASES = int(os.environ.get("FORMER_NB_CASES", 30))
@@ -382,17 +382,6 @@ X, MEMORY = n(2, 5, 12), n(2, 7, 12)
 ROTARY = build_stack(replace(CONFIG, positions="rotary"))
 
 
-def other_dropout():
-    "A layer of PyTorch's in which one part was changed after it was built."
-    theirs = their_layer("encoder")
-    theirs.dropout.p = 0.5
-    return theirs
-
-
-def refused(what, theirs, kind=ValueError):
-    return (what, lambda: block_from_torch(theirs), kind, "theirs")
-
-
 TABLE = {
     "Block": [
         *words(build_block(replace(CONFIG, norm_first=False))),
@@ -431,15 +420,6 @@ TABLE = {
             "positions",
             "(4,)",
         ),
-    ],
-    "block_from_torch": [
-        refused("not batch first", nn.TransformerEncoderLayer(12, 3, 20)),
-        refused("no biases", their_layer("decoder", bias=False)),
-        refused("another eps", their_layer("encoder", layer_norm_eps=1e-6)),
-        refused("another activation", their_layer("decoder", activation=F.elu)),
-        refused("another dropout", other_dropout()),
-        refused("an approximate GELU", their_layer("encoder", activation=nn.GELU("tanh"))),
-        refused("our own block", BLOCK, TypeError),
     ],
 }
 

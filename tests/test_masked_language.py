@@ -15,7 +15,6 @@ from former_nb.base.core import set_seed
 from former_nb.data.batches import make_batches
 from former_nb.data.text import BOS, EOS, IGNORE, PAD, UNK
 from former_nb.inspection.leaks import edit_influence
-from former_nb.models.baselines import BagOfEmbeddings
 from former_nb.models.bert import BertClassifier, BertMaskedLanguageModel
 from former_nb.models.bigrams import BigramClassifier
 from former_nb.models.config import TransformerConfig
@@ -183,11 +182,10 @@ def test_the_answer_depends_on_all_tokens():
     assert (depends[0, :, 0, :] > 0).all()  # attention looks both ways
 
 
-@pytest.mark.parametrize("kind, n_bigrams", [(BigramClassifier, 997), (BagOfEmbeddings, 0)])
-def test_noise_stays_noise(kind, n_bigrams):
+def test_noise_stays_noise():
     set_seed(0)
     config = TransformerConfig(30, 16, d_model=32, n_heads=2, n_layers=1, d_ff=64, **SIZES)
-    model, losses = MaskedLanguageModel(kind(config, 2, n_bigrams=n_bigrams)), []
+    model, losses = MaskedLanguageModel(BigramClassifier(config, 2, n_bigrams=997)), []
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
     for _ in range(60):
         (tokens, positions), answers = mask_tokens(torch.randint(4, 30, (64, 16)).tolist(), 16, 0.3)

@@ -24,7 +24,7 @@ from former_nb.models.config import TransformerConfig
 from former_nb.models.encoder_decoder import DecoderBlock
 from former_nb.models.layers import Block, Embedding, FeedForward, Stack, make_block
 from former_nb.models.modern_decoder import modern_decoder
-from former_nb.models.parts import CrossAttention, Decoder, EmbedNorm, ScaledEmbedding
+from former_nb.models.parts import CrossAttention, Decoder, ScaledEmbedding
 from former_nb.models.savable import Classifier, EncoderDecoder, LanguageModel
 from former_nb.saving.saving import load_model, save_model
 from former_nb.training.optimization import checkpoint_blocks
@@ -285,9 +285,6 @@ def test_sizes_are_read_from_the_parts():
     for rotary in (Rotary(8), ScaledRotary(8, 1e4, half)):
         sizes = sizes_of(LanguageModel(Embedding(V, 16), stack(rotary)))
         assert sizes.max_len > 10**9 and sizes.positions == "rotary"
-    normed = Embedding(V, 16, EmbedNorm(LearnedPositions(9, 16), nn.LayerNorm(16)))
-    sizes = sizes_of(LanguageModel(normed, stack()))
-    assert (sizes.max_len, sizes.positions) == (9, "learned")
     assert sizes_of(LanguageModel(Embedding(V, 16), stack())).max_len > 10**9
     refuses(lambda: sizes_of(nn.Linear(2, 2)), TypeError, "model")
 

@@ -19,8 +19,8 @@ from former_nb.inspection.recording import record_attention
 from former_nb.inspection.viewer import view
 from former_nb.models.bart import BartEncoderDecoder
 from former_nb.models.config import TransformerConfig
+from former_nb.models.parts import attend_beams
 from former_nb.models.savable import EncoderDecoder
-from former_nb.models.two_stacks import attend_beams
 from former_nb.saving.hugging_face import from_hugging_face, to_hugging_face
 from former_nb.saving.saving import load_model, save_model
 

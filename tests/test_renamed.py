@@ -53,7 +53,7 @@ def some_variables(old):
     "What is there where somebody writes: a model that fits the name, and what goes with it."
     config = former_nb.TransformerConfig(6, 16, d_model=16, n_heads=4, n_layers=2, d_ff=24)
     model, tokenizer = former_nb.LanguageModel.from_config(config), CharTokenizer("Jo")
-    if old.startswith(("models.two_stacks", "inspection.recording")):
+    if old.startswith("inspection.recording"):
         model, tokenizer, _ = former_nb.load_model("numbers")
     texts = dict(rows=[[5, 4], [5]], tokens=torch.tensor([[5, 4]]), pick=greedy)
     texts |= dict(sampling=former_nb.Sampling(seed=0), max_new_tokens=3, cache=KVCache(2), T=2)

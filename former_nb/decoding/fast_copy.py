@@ -24,7 +24,7 @@ from ..models.bart import BartEncoderDecoder
 from ..models.encoder_decoder import DecoderBlock
 from ..models.layers import Block, FeedForward
 from ..models.modern_decoder import GroupedQueryAttention, RMSNorm, SwiGLU
-from ..models.parts import CrossAttention, FusedRMSNorm, ReadMemory, WideCrossAttention
+from ..models.parts import CrossAttention, FusedRMSNorm, ReadMemory
 from ..models.post_norm import PostNormBlock, PostNormDecoderBlock
 
 __all__ = ["Product", "Int8Product", "fast_copy", "faster"]
@@ -36,7 +36,7 @@ TRANSLATORS = {encoder_decoder.EncoderDecoder, savable.EncoderDecoder, BartEncod
 PARTS = {  # of which a block may consist, as the library wrote them
     *(Block, PostNormBlock, DecoderBlock, PostNormDecoderBlock, FeedForward, SwiGLU),
     *(MultiHeadAttention, GroupedQueryAttention),
-    *(encoder_decoder.CrossAttention, CrossAttention, WideCrossAttention),
+    *(encoder_decoder.CrossAttention, CrossAttention),
     *(nn.Linear, nn.Dropout, nn.LayerNorm, nn.RMSNorm, RMSNorm, FusedRMSNorm, nn.Identity),
 }
 

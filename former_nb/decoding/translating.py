@@ -27,10 +27,9 @@ from ..data.tokenization import encode_texts
 from ..data.tokens import PAD, TextTokenizer, both_sides
 from ..models.bart import BartEncoderDecoder
 from ..models.build import sizes_of
-from ..models.parts import project_memory
+from ..models.parts import attend_beams, project_memory
 from ..models.pretrained import check_pair, check_vocabulary
 from ..models.savable import EncoderDecoder
-from ..models.two_stacks import attend_beams
 from .beam_search import beam_search, length_score
 from .caches import KVCache
 from .fast_copy import faster

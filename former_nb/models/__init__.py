@@ -13,7 +13,6 @@ __getattr__, __dir__, __all__ = lazy_names(
         "parts": "CrossAttention Decoder",
         "savable": "Classifier EncoderDecoder LanguageModel",
         "masked_language": "MaskedLanguageModel",
-        "fine_tuning": "add_low_rank merge_low_rank",
         "pretrained": "Pretrained",
     },
 )

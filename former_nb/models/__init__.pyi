@@ -9,7 +9,6 @@ from . import choices as choices
 from . import classifier as classifier
 from . import config as config
 from . import encoder_decoder as encoder_decoder
-from . import fine_tuning as fine_tuning
 from . import initialization as initialization
 from . import language_model as language_model
 from . import layers as layers
@@ -19,13 +18,10 @@ from . import post_norm as post_norm
 from . import pretrained as pretrained
 from . import rope_scaling as rope_scaling
 from . import savable as savable
-from . import two_stacks as two_stacks
 from .config import TransformerConfig as TransformerConfig
 from .encoder_decoder import DecoderBlock as DecoderBlock
 from .encoder_decoder import collate_pairs as collate_pairs
 from .encoder_decoder import translator as translator
-from .fine_tuning import add_low_rank as add_low_rank
-from .fine_tuning import merge_low_rank as merge_low_rank
 from .language_model import generator as generator
 from .layers import Block as Block
 from .layers import Embedding as Embedding
@@ -62,12 +58,10 @@ __all__ = [
     "Stack",
     "SwiGLU",
     "TransformerConfig",
-    "add_low_rank",
     "collate_pairs",
     "generator",
     "load_llama",
     "make_block",
-    "merge_low_rank",
     "modern_decoder",
     "translator",
 ]

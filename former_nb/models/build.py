@@ -11,13 +11,15 @@ from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
+import psutil
+import torch
 from torch import nn
 
 from ..attention.multi_head import MultiHeadAttention
 from ..attention.positions import Rotary
 from ..base.guards import LARGEST, check_choice, check_int, check_share, check_that, check_type
 from .choices import ACTIVATIONS, NORMS, POSITIONS, find_part
-from .config import BIASES, TransformerConfig
+from .config import BIASES, SIZES, TransformerConfig
 from .encoder_decoder import DecoderBlock
 from .initialization import NoRandomWeights, init_weights
 from .layers import Block, Embedding, FeedForward, Stack
@@ -28,11 +30,11 @@ from .parts import (
     EmbedNorm,
     FusedRMSNorm,
     ScaledEmbedding,
-    WideCrossAttention,
 )
 from .post_norm import PostNormBlock, PostNormDecoderBlock
 
 __all__ = [
+    "check_memory",
     "build_network",
     "build_norm",
     "build_positions",
@@ -49,6 +51,22 @@ __all__ = [
 ]
 
 
+def check_memory(
+    config: TransformerConfig,  # of a model that is to be built
+) -> None:
+    "Raise `ValueError` for a model that this machine's memory cannot hold, before any is taken."
+    memory = psutil.virtual_memory().total  # bytes
+    needed = 40_000 * config.n_layers  # the objects of the blocks
+    if torch.get_default_device().type != "meta":  # where weights take none
+        needed += 4 * config.n_parameters
+    if needed > memory:
+        sizes = ", ".join(f"{name} = {getattr(config, name):,}" for name in SIZES)
+        raise ValueError(
+            f"{sizes}: expected at most the {memory // 10**9:,} GB of this machine, "
+            f"got a model of {needed // 10**9:,} GB"
+        )
+
+
 def build_attention(
     config: TransformerConfig,
 ) -> MultiHeadAttention:
@@ -56,22 +74,6 @@ def build_attention(
     if config.n_kv_heads is None and config.d_k is None:
         return MultiHeadAttention(config.d_model, config.n_heads)
     return GroupedQueryAttention(config.d_model, config.n_heads, config.n_kv_heads, config.d_k)
-
-
-def build_cross(
-    config: TransformerConfig,
-) -> CrossAttention:
-    "The layer of a decoder's block that reads a memory; no heads share keys and values there."
-    if config.d_k is None:
-        return CrossAttention(config.d_model, config.n_heads)
-    return WideCrossAttention(config.d_model, config.n_heads, d_k=config.d_k)
-
-
-def build_ff(
-    config: TransformerConfig,
-) -> FeedForward | SwiGLU:
-    "The feed-forward network of a block."
-    return build_network(config.d_model, config.d_ff, config.dropout, config.activation)
 
 
 def build_network(
@@ -113,7 +115,7 @@ def build_block(
 ) -> Block:
     "A block, pre-norm or post-norm."
     attention = build_attention(config)
-    ff = build_ff(config)
+    ff = build_network(config.d_model, config.d_ff, config.dropout, config.activation)
     norms = build_norm(config), build_norm(config)
     kind = Block if config.norm_first else PostNormBlock
     return kind(attention, ff, *norms, config.dropout)
@@ -124,8 +126,8 @@ def build_decoder_block(
 ) -> DecoderBlock:
     "A block that also reads a memory, pre-norm or post-norm."
     attention = build_attention(config)
-    ff = build_ff(config)
-    cross = build_cross(config)
+    ff = build_network(config.d_model, config.d_ff, config.dropout, config.activation)
+    cross = CrossAttention(config.d_model, config.n_heads)  # of heads of the usual width
     norms = build_norm(config), build_norm(config), build_norm(config)
     kind = DecoderBlock if config.norm_first else PostNormDecoderBlock
     return kind(attention, cross, ff, *norms, config.dropout)
@@ -160,7 +162,8 @@ def build_embedding(
     std: float = 0.02,  # as for `ScaledEmbedding`
     scale: float | None = None,  # as for `ScaledEmbedding`; None for an `Embedding`
 ) -> Embedding:
-    "Vectors for tokens, with positions if they act there."
+    "Vectors for tokens, with positions if they act there. Raises as `check_memory`."
+    check_memory(config)
     dropout = config.dropout if dropout is None else dropout
     with NoRandomWeights():
         sizes = config.vocab_size, config.d_model, None, dropout
@@ -249,8 +252,6 @@ def sizes_of(
     is_ours = isinstance(embed, Embedding) and isinstance(stack, Stack)
     check_that(is_ours, "model", "a `LanguageModel`", model, TypeError)
     added = embed.position_embedding
-    if isinstance(added, EmbedNorm):
-        added = added.position_embedding
     positions = "rotary" if isinstance(stack.rotary, Rotary) else "alibi"
     max_len = LARGEST
     if added is not None:  # it has a row for each position

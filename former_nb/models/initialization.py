@@ -1,10 +1,12 @@
 """The weights that a model starts with, or none."""
 
+from contextlib import contextmanager
+
 import torch
 from torch import nn
 from torch.overrides import TorchFunctionMode
 
-__all__ = ["NoRandomWeights", "init_weights"]
+__all__ = ["NoRandomWeights", "no_random_weights", "init_weights"]
 
 RANDOM = (  # what draws the numbers of a weight that is there
     nn.init.uniform_,
@@ -30,6 +32,13 @@ class NoRandomWeights(TorchFunctionMode):
             if isinstance(tensor, nn.Parameter):
                 return tensor
         return func(*args, **kwargs)
+
+
+@contextmanager
+def no_random_weights():
+    "Within `with`, a model is made to be read. No random number that a program draws is another."
+    with torch.random.fork_rng(devices=[]), NoRandomWeights():
+        yield
 
 
 def init_weights(

@@ -16,7 +16,7 @@ from ..attention.fused import attention
 from ..base.guards import check_attended, check_seam, check_tensor, check_that
 from . import encoder_decoder
 from .layers import Embedding
-from .modern_decoder import GroupedQueryAttention, RMSNorm
+from .modern_decoder import RMSNorm
 
 __all__ = [
     "ScaledEmbedding",
@@ -24,8 +24,8 @@ __all__ = [
     "gelu_tanh",
     "FusedRMSNorm",
     "ReadMemory",
+    "attend_beams",
     "CrossAttention",
-    "WideCrossAttention",
     "Decoder",
     "project_memory",
 ]
@@ -101,6 +101,23 @@ class ReadMemory(NamedTuple):
     attend: Callable  # (q, k, v, mask, is_causal) -> y
 
 
+def attend_beams(
+    q: torch.Tensor,  # (B * n, h, T, d_k), n neighbouring rows for each source
+    k: torch.Tensor,  # (B, h, S, d_k)
+    v: torch.Tensor,  # (B, h, S, d_v)
+    mask: torch.Tensor | None = None,  # (B, 1, 1, S)
+    is_causal: bool = False,  # as in `attention`
+) -> torch.Tensor:  # (B * n, h, T, d_v)
+    "`attention` over a memory that several texts share: they are further queries of one source."
+    n = len(q) // max(1, len(k))
+    if n <= 1:
+        return attention(q, k, v, mask, is_causal)
+    T = q.shape[2]
+    together = q.unflatten(0, (-1, n)).transpose(1, 2).flatten(2, 3)  # (B, h, n * T, d_k)
+    y = attention(together, k, v, mask, is_causal)  # (B, h, n * T, d_v)
+    return y.unflatten(2, (n, T)).transpose(1, 2).flatten(0, 1)
+
+
 class CrossAttention(encoder_decoder.CrossAttention):
     "The lesson's cross-attention, which also takes a projected memory, or a `ReadMemory`."
 
@@ -132,10 +149,6 @@ class CrossAttention(encoder_decoder.CrossAttention):
         y = attend(q, k, v, mask, is_causal)  # (B, h, T, d_k)
         check_attended(y, q)
         return self.w_o(self.merge(y))  # (B, T, d_model)
-
-
-class WideCrossAttention(CrossAttention, GroupedQueryAttention):
-    "`CrossAttention` whose heads have a width of their own."
 
 
 class Decoder(encoder_decoder.Decoder):

@@ -6,13 +6,8 @@ things. Files appear whole. What is read may come from anybody, so nothing of it
 failure is one sentence. The hub is asked only where you name a revision, so that a mistyped folder
 never becomes a name there. And each class enters itself under its name, for `load_model`, which
 knows what is entered.
-
-A model that is learning differences of low rank is written as an ordinary one, with the differences
-merged. On a head that shares its weight with the embedding, a difference makes two weights of one,
-and the model is saved where its configuration says so, by `tied_head=False`.
 """
 
-import copy
 import inspect
 import re
 import warnings
@@ -20,10 +15,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
-import psutil
 import torch
 from torch import nn
-from torch.nn.utils.parametrize import is_parametrized
 from tqdm import TqdmWarning
 
 from ..base.checkpoints import atomic_write, read_safetensors
@@ -37,9 +30,8 @@ from ..base.files import (
 from ..base.guards import check_choice, check_that, check_type
 from ..data.tokens import TextTokenizer, both_sides, check_tokenizer
 from .build import PARTS
-from .config import SIZES, TransformerConfig
-from .fine_tuning import merge_low_rank
-from .initialization import NoRandomWeights
+from .config import TransformerConfig
+from .initialization import no_random_weights
 
 with warnings.catch_warnings():  # it imports tqdm.auto, which warns without ipywidgets
     warnings.simplefilter("ignore", TqdmWarning)
@@ -49,13 +41,9 @@ __all__ = [
     "MODEL_CLASSES",
     "CONFIG",
     "WEIGHTS",
-    "check_memory",
-    "plain_weights",
-    "ShapesOnly",
     "Pretrained",
     "build_model",
     "fill_model",
-    "warn_unless_finite",
     "Loaded",
     "check_vocabulary",
     "check_pair",
@@ -67,34 +55,6 @@ Heir = TypeVar("Heir", bound="Pretrained")
 MODEL_CLASSES: dict[str, type] = {}  # name in config.json -> class; each enters itself
 CONFIG = "config.json"
 WEIGHTS = "model.safetensors"
-NOT_THE_NUMBERS = (".p",)  # of dropout: no answer depends on it
-
-
-def check_memory(
-    config: TransformerConfig,  # of a model that is to be built
-) -> None:
-    "Raise `ValueError` for a model that this machine's memory cannot hold, before any is taken."
-    memory = psutil.virtual_memory().total  # bytes
-    needed = 40_000 * config.n_layers  # the objects of the blocks
-    if torch.get_default_device().type != "meta":  # where weights take none
-        needed += 4 * config.n_parameters
-    if needed > memory:
-        sizes = ", ".join(f"{name} = {getattr(config, name):,}" for name in SIZES)
-        raise ValueError(
-            f"{sizes}: expected at most the {memory // 10**9:,} GB of this machine, "
-            f"got a model of {needed // 10**9:,} GB"
-        )
-
-
-def plain_weights(
-    model: nn.Module,  # with differences of low rank or without
-) -> nn.Module:  # itself, or a copy
-    "A model whose differences of low rank are merged; one that has none comes back as it is."
-    if not any(is_parametrized(module) for module in model.modules()):
-        return model
-    model = copy.deepcopy(model)
-    merge_low_rank(model)
-    return model
 
 
 def _as_json(value):
@@ -102,20 +62,6 @@ def _as_json(value):
     if isinstance(value, TransformerConfig):
         return asdict(value)
     return value
-
-
-class ShapesOnly(NoRandomWeights):
-    """The same on the meta device, where `torch.randn(4, 3) * 0.02` is a shape and nothing more.
-
-    PyTorch would import its compiler for that product, which takes longer than to read GPT-2.
-    """
-
-    def __torch_function__(self, func, types, args=(), kwargs=None):
-        if func is torch.randn:
-            func = torch.empty
-        if func is torch.Tensor.mul and args[0].is_meta and isinstance(args[1], float):
-            return args[0]
-        return super().__torch_function__(func, types, args, kwargs)
 
 
 class Pretrained(PyTorchModelHubMixin):
@@ -144,8 +90,6 @@ class Pretrained(PyTorchModelHubMixin):
         if configs and "config" not in _argument_names(cls):
             expected = f"parts, or `{cls.__name__}.from_config(config)`, which makes them"
             raise TypeError(f"{cls.__name__}: expected {expected}, got a configuration")
-        for config in configs:
-            check_memory(config)
         try:
             given = inspect.signature(cls.__init__).bind(model, *args, **kwargs)
         except TypeError:  # `__init__` says what is wrong; a copy brings its own
@@ -172,9 +116,6 @@ class Pretrained(PyTorchModelHubMixin):
         check_that(parts is not None, "from_config", expected, cls.__name__, TypeError)
         given = inspect.signature(parts).bind(config, *args, **kwargs)
         given.apply_defaults()
-        for value in given.arguments.values():
-            if isinstance(value, TransformerConfig):
-                check_memory(value)
         model = cls(**parts(**given.arguments))
         model.config = given.arguments.pop("config")
         model.init_args = given.arguments
@@ -194,8 +135,7 @@ class Pretrained(PyTorchModelHubMixin):
         """
         save_directory = check_path("save_directory", save_directory)
         kwargs.setdefault("repo_id", save_directory.name)
-        whole: Any = self
-        model = _as_configured(plain_weights(whole))
+        model = _as_configured(self)
         values = {}
         if model.config is not None:
             values.update(_as_json(model.config))
@@ -263,41 +203,23 @@ def _lessons_class(part):
     return next(kind for kind in kinds if kind.__module__.rpartition(".")[2] not in WRAPPERS)
 
 
-def _classes(model):
-    "The class of each part, in words."
+def _described(model):
+    """The class of each part and the shape of each weight, in words; and the settings of the parts.
+
+    Its `forward` is its class's, unless something is wrapped around it for as long as a run lasts.
+    The probability of a dropout, `p`, changes no answer.
+    """
+    passing = ("training", "config", "init_args", "forward", "p")
     classes = {}
+    settings = {}
     for name, part in model.named_modules(remove_duplicate=False):
         kind = _lessons_class(part)
         classes[f"the class of {name or 'the model'}"] = f"{kind.__module__}.{kind.__name__}"
-    return classes
-
-
-def _settings(model):
-    """What each part is apart from its class and its weights, in words.
-
-    Its `forward` is its class's, unless something is wrapped around it for as long as a run lasts.
-    """
-    passing = ("training", "config", "init_args", "forward")
-    settings = {}
-    for name, part in model.named_modules(remove_duplicate=False):
         for key, value in vars(part).items():
             if not key.startswith("_") and key not in passing:
                 settings[f"{name}.{key}"] = repr(value)
-    return settings
-
-
-def _shapes(model):
-    "The shape of each weight."
-    return {name: tuple(t.shape) for name, t in model.state_dict().items()}
-
-
-def _refuse_difference(ours, theirs):
-    "Raise `ValueError` unless a configuration makes the same, name -> what the model has."
-    for name in [*ours, *theirs]:
-        came = ours.get(name, "nothing")
-        expected = theirs.get(name, "nothing")
-        if came != expected:
-            raise ValueError(f"model.config: expected {expected} for {name}, got {came}")
+    shapes = {name: tuple(t.shape) for name, t in model.state_dict().items()}
+    return classes | shapes, settings
 
 
 def _as_configured(model):
@@ -318,15 +240,9 @@ def _as_configured(model):
     if by_hand:
         names = [n for n in _saved_names(cls) if n not in ("config", "tgt_config")]
         arguments = {name: getattr(model, name) for name in names if hasattr(model, name)}
-    with torch.device("meta"), ShapesOnly():
+    with torch.device("cpu"), no_random_weights():
         again = cls.from_config(model.config, **arguments)
-    _refuse_untied(model, again)
-    _refuse_difference(_classes(model), _classes(again))
-    _refuse_difference(_shapes(model), _shapes(again))
-    ours = _settings(model)
-    theirs = _settings(again)
-    both = [name for name in theirs if name in ours and not name.endswith(NOT_THE_NUMBERS)]
-    _refuse_difference({n: ours[n] for n in both}, {n: theirs[n] for n in both})
+    _refuse_difference(model, again)
     state = model.state_dict()
     for name in tied_names(model).keys() - tied_names(again).keys():
         state[name] = state[name].clone()  # of one module that stands in two places
@@ -334,17 +250,24 @@ def _as_configured(model):
     return again
 
 
-def _refuse_untied(model, again):
-    "Raise `ValueError` where the second model has one weight under two names and the first two."
-    weights = dict(model.named_parameters(remove_duplicate=False))
+def _refuse_difference(model, again):
+    "Raise `ValueError` unless a model is what its configuration makes, whatever its weights are."
+    ours, settings = _described(model)
+    theirs, made = _described(again)
+    for name in [name for name in made if name in settings]:  # a wrapper may have more
+        ours[name] = settings[name]
+        theirs[name] = made[name]
+    for name in [*ours, *theirs]:
+        expected = theirs.get(name, "nothing")
+        came = ours.get(name, "nothing")
+        check_that(expected == came, "model.config", f"{expected} for {name}", came)
     for name, first in tied_names(again).items():
-        one, other = weights.get(first), weights.get(name)
-        if one is None or other is None or one is other or one.equal(other.to(one)):
-            continue
+        one = model.get_parameter(first)
+        other = model.get_parameter(name)
         expected = f"one weight for {first} and {name}"
         if not hasattr(model, "tgt_embed"):
             expected += ", or tied_head=False"
-        raise ValueError(f"model.config: expected {expected}, got two that differ")
+        check_that(one.equal(other), "model.config", expected, "two that differ")
 
 
 def _saved_names(cls):
@@ -365,14 +288,14 @@ def build_model(
     arguments = {name: saved[name] for name in names if name in saved and name != "config"}
     check_keys(CONFIG, saved, ["architectures", *fields, *(n for n in names if n != "config")])
     if not fields:
-        with torch.random.fork_rng(devices=[]), NoRandomWeights():
+        with no_random_weights():
             return cls(**arguments)
     arguments["config"] = {name: saved[name] for name in fields if name in saved}
     for name in ("config", "tgt_config"):
         if arguments.get(name) is not None:
             check_keys(name, arguments[name], fields)
             arguments[name] = TransformerConfig(**arguments[name])
-    with torch.random.fork_rng(devices=[]), NoRandomWeights():
+    with no_random_weights():
         return cls.from_config(**arguments)
 
 
@@ -411,19 +334,18 @@ def fill_model(
         fits = t.is_floating_point() == ours.is_floating_point()
         fits = fits and (t.element_size() > 1 or not t.is_floating_point())  # 8 bits need a scale
         check_that(fits, name, f"numbers as {ours.dtype}", t.dtype)
-    warn_unless_finite(tensors)
+    _warn_unless_finite(tensors)
     parameters = dict(model.named_parameters(remove_duplicate=False))
     for name, t in tensors.items():
-        weight = parameters.get(name)
-        if weight is not None and _can_hold(weight, t):
-            weight.data = t  # the memory that was read, not a copy of it
+        if name in parameters:  # has the memory that was read, not a copy of it
+            t = t.to(parameters[name]).contiguous()
+            whole = t.untyped_storage().nbytes() == t.nbytes
+            parameters[name].data = t if whole else t.clone()
     model.load_state_dict(tensors, strict=False)
     return model.eval()
 
 
-def warn_unless_finite(
-    tensors: dict[str, torch.Tensor],  # name -> weight
-) -> None:
+def _warn_unless_finite(tensors):
     "Warn of NaN and infinity. A broken model can be looked into, but nobody should write with it."
     broken = []
     for name, t in tensors.items():
@@ -434,13 +356,6 @@ def warn_unless_finite(
     if broken:
         listed = ", ".join(broken[:5]) + (", …" if len(broken) > 5 else "")
         warnings.warn(f"model: NaN or infinity among the weights, in {listed}", stacklevel=2)
-
-
-def _can_hold(weight, t):
-    "Whether a weight can have the memory of a tensor: it is of its kind, and no part of another."
-    same = weight.dtype == t.dtype and weight.device == t.device
-    whole = t.is_contiguous() and t.untyped_storage().nbytes() == t.nbytes
-    return same and whole and weight.is_contiguous()
 
 
 class Loaded(NamedTuple):

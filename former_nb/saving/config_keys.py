@@ -1,18 +1,14 @@
 """Which keys of another program's config.json we use, which are harmless, and which are refused.
 
 A key that nobody reads can be a model that computes something else than ours. A key is *used*,
-where a family names it (families.toml). It is *harmless*, at any value or at those that are listed
-here, because Transformers computes the same with it and without it.
-
-What about keys that nobody knows? Training scripts leave their own notes in many published files,
-so a rule that refused them all would refuse models whose numbers are right. A key that is null,
-false, empty or private (`_commit_hash`) says nothing about the model. If its name has a word of
-what models compute, such as *attention* or *scale*, it is refused. Whoever knows that it changes
-nothing deletes it from the file. All others are listed in one warning.
+where a family names it (families.toml). Of the others, one that is null, false, empty, 0, 1 or
+private (`_commit_hash`) says nothing about the model. If the name of a key has a word of what
+models compute, such as *attention* or *scale*, it is refused, unless it is known to be *harmless*
+because Transformers computes the same with it and without it. Whoever knows that of another one
+deletes it from the file. All other keys are notes of training scripts.
 """
 
 import re
-import warnings
 from typing import Any
 
 from ..base.guards import check_that
@@ -20,35 +16,13 @@ from .families import Family
 
 __all__ = ["TOKENS", "refuse_unknown", "refuse_windows", "generation_notes"]
 
-HARMLESS = {  # no value of these keys changes a number
-    # where the file comes from
-    *"name name_or_path model_name author license language finetuning_task".split(),
-    *"task_specific_params unsloth_version unsloth_fixed transformers.js_config".split(),
-    *"is_llama_config trust_remote_code transformers_version".split(),
-    # how numbers are stored, as the weights are
-    *"dtype torch_dtype use_bfloat16".split(),
-    # what acts in training alone
-    *"initializer_range initializer_factor init_std gradient_checkpointing".split(),
-    *"use_gradient_checkpointing save_step label_smoothing neftune_noise_alpha".split(),
-    # how to compute, with the same result, and what else a call returns
-    *"use_cache chunk_size_feed_forward attn_implementation use_flash_attn".split(),
-    *"use_flash_attention use_flash_attention_2 reorder_and_upcast_attn torchscript".split(),
-    *"output_attentions output_hidden_states output_past num_logits_to_keep".split(),
-    *"return_dict use_return_dict".split(),
-    # older words for the length of a text
-    *"n_ctx seq_length max_seq_len max_seq_length max_sequence_length model_max_length".split(),
-    # the tokenizer
-    *"tokenizer_class prefix sep_token_id cls_token_id mask_token_id unk_token_id".split(),
-    *"bos_token eos_token pad_token chat_template padding_side".split(),
-    # TensorFlow
-    *"tf_legacy_loss xla_device".split(),
-    # parts that no model of ours has
-    *"summary_type summary_use_proj summary_activation summary_proj_to_labels".split(),
-    # how a text is written, in files from before generation_config.json
-    *"forced_eos_token_id force_bos_token_to_be_generated max_length do_sample".split(),
-    *"num_beams num_beam_groups early_stopping temperature top_k top_p typical_p".split(),
-    *"num_return_sequences remove_invalid_values output_scores".split(),
-    *"return_dict_in_generate".split(),
+HARMLESS = {  # no value of these keys changes a number, although their names have such a word
+    *"initializer_factor chunk_size_feed_forward num_logits_to_keep output_hidden_states".split(),
+    *"attn_implementation use_flash_attn use_flash_attention use_flash_attention_2".split(),
+    *"reorder_and_upcast_attn summary_activation mask_token_id".split(),
+    # other words for sizes, which the shapes of the tensors prove
+    *"hidden_size embedding_size num_hidden_layers n_layer num_layers".split(),
+    *"num_attention_heads n_head max_position_embeddings n_positions decoder_vocab_size".split(),
     # a window, which `refuse_windows` looks at
     *"sliding_window use_sliding_window max_window_layers layer_types".split(),
 }
@@ -77,17 +51,6 @@ NOT_APPLIED: dict[str, Any] = {  # keys of a text that our loops don't know -> w
     "force_words_ids": None,
     "penalty_alpha": None,
     "dola_layers": None,
-}
-ONES = {  # keys that change nothing where they are 1 or null
-    *"partial_rotary_factor rotary_pct pretraining_tp embedding_multiplier".split(),
-    *"residual_multiplier logits_scaling logit_scale".split(),
-}
-ALIKE = {  # field of `TransformerConfig` -> other words for it, which may repeat its value
-    "d_model": "hidden_size n_embd d_model embedding_size",
-    "n_layers": "num_hidden_layers n_layer num_layers",
-    "n_heads": "num_attention_heads n_head",
-    "vocab_size": "vocab_size decoder_vocab_size",
-    "max_len": "max_position_embeddings n_positions",
 }
 WORDS = """attention attn qk qkv kv query key value head heads mask causal bidirectional window
 sliding bias norm layernorm rope rotary mrope alibi position positions positional embedding
@@ -118,32 +81,16 @@ def refuse_unknown(
     saved: dict,  # what config.json holds
     family: Family,
 ) -> None:
-    "Raise `ValueError` for a key that may change numbers and that nothing reads; warn of others."
+    "Raise `ValueError` for a key that may change numbers and that nothing reads."
     known = {*HARMLESS, *NOT_APPLIED, *_used_by(family)}
-    sizes = {}  # other words for a size -> the size
-    for field, keys in ALIKE.items():
-        for key in keys.split():
-            sizes[key] = saved.get(family.fields.get(field))
-    unknown = []
     for key, value in saved.items():
         training = re.search(r"(dropout|pdrop|layerdrop|dropout_prob|_drop)$", key)
-        off = value is None or value is False or value in (0, "", [], {})
+        off = value is not True and value in (None, False, 0, 1, "", [], {})
         if key in known or training or key.startswith("_") or off:
-            continue
-        if key in ONES or key in sizes:
-            wanted = 1 if key in ONES else sizes[key]
-            check_that(value == wanted and value is not True, key, f"null or {wanted!r}", value)
             continue
         speaks = any(word in WORDS for word in re.split(r"[_.\-]", key.lower()))
         expected = "no such key: it is unknown here and speaks of what a model computes"
         check_that(not speaks, key, expected, value)
-        unknown.append(f"{key} = {value!r:.40}")
-    if unknown:
-        warnings.warn(
-            f"config.json has keys that this library doesn't know: {', '.join(unknown)}; where one "
-            "of them changes what the model computes, ours computes something else",
-            stacklevel=2,
-        )
 
 
 def refuse_windows(

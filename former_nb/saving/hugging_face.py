@@ -34,16 +34,14 @@ from ..data.tokens import BOS, EOS, PAD, TextTokenizer
 from ..models import bart  # noqa: F401, it enters its model
 from ..models.bert import BertClassifier, BertMaskedLanguageModel
 from ..models.config import TransformerConfig
+from ..models.initialization import no_random_weights
 from ..models.pretrained import (
     MODEL_CLASSES,
     WEIGHTS,
     Loaded,
-    ShapesOnly,
-    check_memory,
     check_pair,
     check_vocabulary,
-    plain_weights,
-    warn_unless_finite,
+    fill_model,
 )
 from ..models.savable import EncoderDecoder, LanguageModel
 from .config_keys import TOKENS, generation_notes, refuse_unknown, refuse_windows
@@ -390,29 +388,20 @@ def _match(shapes, routes, family):
 def _is_untied(source, family):
     """Whether a source that says *tied* has a head of its own all the same: somebody has trained it
     apart. Raises `ValueError` where ours has one matrix for what differs."""
-    names = {}  # whole name -> name in the file
-    for name in source.shapes:
-        names[family.prefix + name] = name
-        names[name] = name
+    names = {family.prefix + name: name for name in source.shapes}  # whole name -> in the file
+    names |= {name: name for name in source.shapes}
     for copy, whole in family.copies.items():
-        if _same(names, copy, whole, source):
+        if copy not in names or whole not in names:
+            continue
+        first = source.get(names[copy]).cpu().float()
+        second = source.get(names[whole]).cpu().float()
+        if first.equal(second):
             continue
         if "LanguageModel" in family.architectures.values():
             return True
         expected = f"{copy} equal to {whole}, as ours has one for both"
         check_that(False, "source", expected, "two that differ")
     return False
-
-
-def _same(names, copy, whole, source):
-    "Whether a tensor repeats another; one that is absent does."
-    if copy not in names or whole not in names:
-        return True
-    if tuple(source.shapes[names[copy]]) != tuple(source.shapes[names[whole]]):
-        return False
-    first = source.get(names[copy]).detach().cpu().float()
-    second = source.get(names[whole]).detach().cpu().float()
-    return torch.equal(first, second)
 
 
 # ---- a folder
@@ -508,11 +497,10 @@ def from_hugging_face(
 def _plan(source):  # -> family, model without memory, its routes, the names that they ask for
     "How a source becomes a model of ours. Nothing is read but shapes, unless a copy is doubtful."
     family, kind, config, arguments = read_config(source.saved)
-    check_memory(config)
     if config.tied_head and kind is not BertClassifier:  # which has no logits for tokens
         if _is_untied(source, family):
             config = replace(config, tied_head=False)
-    with torch.device("meta"), ShapesOnly():
+    with torch.device("cpu"), no_random_weights():
         if kind is BertMaskedLanguageModel:
             model = kind(BertClassifier(config, **arguments))
         else:
@@ -528,20 +516,12 @@ def _build(source):
     state = {}
     for route in routes:
         t = _fetch(route, names, source, family).reshape(shapes[route.ours])
-        state[route.ours] = t.contiguous()
-    warn_unless_finite(state)
-    twins = tied_names(model)
+        state[route.ours] = t
     for name, shape in shapes.items():
-        if name not in state and name not in twins:  # what theirs have not starts anew
+        if name not in state and name not in tied_names(model):  # what theirs have not starts anew
             state[name] = torch.zeros(shape) if len(shape) < 2 else torch.randn(shape) * 0.02
-    for name, first in twins.items():
-        state[name] = state[first]
-    model.load_state_dict(state, assign=True)
-    for name, first in twins.items():  # what was one weight is one again
-        module, _, leaf = name.rpartition(".")
-        setattr(model.get_submodule(module), leaf, model.get_parameter(first))
     model._their_tokens = {key: source.saved[key] for key in TOKENS if key in source.saved}
-    return model.eval()
+    return fill_model(model, state)
 
 
 def _fetch(route, names, source, family):
@@ -607,7 +587,6 @@ def to_hugging_face(
     written = {key: saved[key] for key in sorted(TOKENS) if saved.get(key) is not None}
     if never and "suppress_tokens" not in written:
         written["suppress_tokens"] = never
-    model = plain_weights(model)
     state = model.state_dict()
     family = FAMILIES[saved["model_type"]]
     tensors = {}
