@@ -86,7 +86,8 @@ def find_family(
         for each in FAMILIES.values():
             covered.update(each.architectures)
         expected = f"one of {', '.join(sorted(covered))}"
-        came = f"{name or model_type!r:.200}{'' if model_type else ' without a model_type'}"
+        kind = f"of the model_type {model_type!r:.200}" if model_type else "without a model_type"
+        expected, came = f"{expected}, each of its model_type", f"{name!r:.200} {kind}"
         raise ValueError(f"architectures: expected {expected}, got {came}")
     for field, value in family.fixed.items():
         came = saved.get(field, family.defaults.get(field, value))
