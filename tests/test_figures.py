@@ -252,6 +252,18 @@ def test_the_still_picture_is_the_figure_as_it_begins(browser, pages, name):
     assert here == pytest.approx(there, abs=0.11), "python tools/stills.py"
 
 
+def test_the_colours_of_queries_keys_and_values_stand_for_nothing_else():
+    classed = re.compile(r'"(?:line |box )?[qkv](?: strong)?"')
+    scripts = {path.stem: path.read_text("utf-8") for path in figures.STATIC.glob("*.js")}
+    with_them = {name for name, script in scripts.items() if classed.search(script)}
+    shown = {"film-scenes", "induction-head", "move-a-word", "paint-the-mask", "who-looks-where"}
+    assert with_them - {"letters-core"} == shown  # which draw them
+    sheet, drawn = (figures.STATIC / "figures.css").read_text("utf-8"), tool("draw/svg").HUES
+    hues = dict(re.findall(r"--fig-([qkvan]): (?:var\(--\w, )?(#\w+)", sheet.partition("html[")[0]))
+    assert hues == {hue: color.lower() for hue, color in drawn.items()}
+    assert {hue: hues[hue] for hue in "qkva"} == tool("stills").HUES
+
+
 def test_a_page_loads_the_figures_that_it_holds():
     class App:
         def __init__(self):
@@ -930,7 +942,7 @@ class TestTheTap:
         first = ", ".join(f"{a} {100 * x:.1f} %" for a, x in zip(letters[:3], p))
         assert shown.texts("text.left") == [f"After all cuts: {first}" + " \u2026" * (len(p) > 3)]
         assert f"and {len(p)} can be drawn." in shown.said
-        assert len(shown.all("rect.v")) == len(p)
+        assert len(shown.all("rect.a")) == len(p)
 
     def test_all_three_cuts_can_meet(self, show):
         shown = show("the-tap")

@@ -78,7 +78,7 @@ row(274, inputs)
 for j, (_, b) in enumerate(zip(inputs, targets)):
     if b is not None:
         d.arrow(f"M{LEFT + (j + 0.5) * C} 300v22")
-row(326, targets, hue="v")
+row(326, targets, hue="a")
 d.text(16, 376, "targets", "name")
 d.text(92, 376, "the same row, shifted by one", room=300)
 d.rows(LEFT - 12, 274, [NAMES[FRAMED]], 24, strong=0)

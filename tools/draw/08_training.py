@@ -57,7 +57,7 @@ PARTS = [
 ]
 y = 160
 for i, lines in enumerate(PARTS):
-    d.box(X, y, W, 42, lines, "v" if lines[0] == "loss" else "n")
+    d.box(X, y, W, 42, lines, "a" if lines[0] == "loss" else "n")
     if i < len(PARTS) - 1:
         d.arrow(f"M{MID} {y + 43}v13")
     y += 60

@@ -67,7 +67,7 @@ d.frame(LEFT + SHOWN * C, 334, C, H * len(VOCAB))
 end = 334 + H * len(VOCAB)
 for j in range(T):
     d.line(f"M{LEFT + (j + 0.5) * C} {end + 4}v10", "n line")
-d.tokens(LEFT, end + 18, targets, C, 26, hue="v")
+d.tokens(LEFT, end + 18, targets, C, 26, hue="a")
 d.frame(LEFT + SHOWN * C, end + 18, C, 26)
 d.text(16, end + 30, "targets", "name")
 d.text(16, end + 48, "(B, T)")

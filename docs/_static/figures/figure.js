@@ -98,7 +98,7 @@
       const area = this.add("rect", { x, y, width, height, class: "scrub", fill: "none", "pointer-events": "all" });
       const grip = this.add("g", { class: "grip" });
       this.add("circle", { r: 15, class: "reach" }, "", grip);
-      this.add("circle", { r: 6, class: "v" }, "", grip);
+      this.add("circle", { r: 6, class: "a" }, "", grip);
       grip.at = (to_x, to_y) => grip.setAttribute("transform", `translate(${to_x.toFixed(1)} ${to_y.toFixed(1)})`);
       let from = null, drags = false;
       const follow = (event) => {

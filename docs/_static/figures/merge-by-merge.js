@@ -53,7 +53,7 @@ courseFigure("merge-by-merge", {
       const row = figure.add("g", { class: "row", "data-pieces": pieces.join("·") }, "", rows);
       for (const piece of pieces) {
         const size = [...piece].length, wide = unit * size;
-        figure.add("rect", { x: at + 1, y, width: wide - 2, height: 24, rx: 5, class: size > 1 ? "box v" : "box" }, "", row);
+        figure.add("rect", { x: at + 1, y, width: wide - 2, height: 24, rx: 5, class: size > 1 ? "box a" : "box" }, "", row);
         [...piece].forEach((c, j) => figure.text(at + unit * (j + 0.5), y + 16.5, c, mine ? "strong mid" : "mid", row));
         at += wide;
       }

@@ -46,7 +46,7 @@ courseFigure("paint-the-mask", {
   const legend = TOP + T * CELL + 26;
   figure.add("rect", { x: 6, y: legend - 13, width: 18, height: 18, rx: 3, class: "shade" });
   figure.text(30, legend, "may attend");
-  figure.add("circle", { cx: 128, cy: legend - 4, r: 7, class: "v" });
+  figure.add("circle", { cx: 128, cy: legend - 4, r: 7, class: "a" });
   figure.text(142, legend, "output knows input");
   figure.add("circle", { cx: 290, cy: legend - 4, r: 5.5, class: "frame" });
   figure.text(304, legend, "leaks: later word");
@@ -65,7 +65,7 @@ courseFigure("paint-the-mask", {
       cell.setAttribute("aria-checked", mask[i][j]);
       cell.setAttribute("tabindex", i === here[0] && j === here[1] ? 0 : -1);
       square.setAttribute("class", mask[i][j] ? "shade" : "track");
-      dot.setAttribute("class", leak ? "frame" : "v");
+      dot.setAttribute("class", leak ? "frame" : "a");
       dot.setAttribute("visibility", reach[i][j] ? "visible" : "hidden");
     }));
     const known = words.filter((_, j) => reach[last][j]);

@@ -50,7 +50,7 @@ courseFigure("the-tap", {
       const high = (HIGH * hot[i]) / hot[0];
       bar.setAttribute("y", FLOOR - high);
       bar.setAttribute("height", high);
-      bar.setAttribute("class", i < least ? "v" : "shade");
+      bar.setAttribute("class", i < least ? "a" : "shade");
       name.textContent = letters[i] === "end" ? "■" : letters[i];
     });
     kept.forEach((count, i) => {
