@@ -43,7 +43,9 @@ def rules(drawn, own):
     kept = [
         rule
         for rule in found
-        if not re.search(r":(focus|hover)|\.(handle|cell|letter|grip|scrub) \{", rule)
+        if not re.search(
+            r":(focus|hover)|pointer-events|\.(handle|cell|letter|grip|scrub) \{", rule
+        )
     ]
     text = "\n".join(kept).replace(".handle .reach", ".reach")
     there = set(" ".join(re.findall(r'class="([^"]*)"', drawn)).split())

@@ -13,7 +13,7 @@ courseFigure("merge-by-merge", {
   figure.text(4, 253, "tokens of all texts", "strong");
   const count = figure.text(400, 253, "", "end count");
   const curve = figure.add("path", { class: "line" });
-  const here = figure.scrub(steps, [0, 266, 404, 46], (x) => ((x - 8) * steps.input.max) / 388);
+  const here = figure.scrub(steps, [0, 260, 404, 52], (x) => ((x - 8) * steps.input.max) / 388);
   figure.text(4, 326, "no merges", "note");
   const last = figure.text(400, 326, "", "end note");
 

@@ -2,9 +2,9 @@
 courseFigure("paint-the-mask", {
   title: "Paint the mask.",
   riddle: "Empty the cell where “quietly” looks at “cat”. Does it still hear of “cat”?",
-  height: 330,
+  height: 340,
 }, (figure, data) => {
-  const { words, presets } = data, T = words.length, CELL = 50, LEFT = 92, TOP = 32;
+  const { words, presets } = data, T = words.length, CELL = 52, LEFT = 92, TOP = 32;
   const last = T - 1;
   let mask, here = [last, 1];
 
@@ -28,6 +28,7 @@ courseFigure("paint-the-mask", {
   const cells = words.map((query, i) => words.map((key, j) => {
     const x = LEFT + j * CELL, y = TOP + i * CELL;
     const cell = figure.add("g", { class: "cell", role: "checkbox", "aria-label": `${query} may attend to ${key}` });
+    figure.add("rect", { x, y, width: CELL, height: CELL, fill: "none", "pointer-events": "all" }, "", cell);
     const square = figure.add("rect", { x: x + 1, y: y + 1, width: CELL - 2, height: CELL - 2, rx: 4 }, "", cell);
     const dot = figure.add("circle", { cx: x + CELL / 2, cy: y + CELL / 2, r: 9 }, "", cell);
     const flip = () => { mask[i][j] = !mask[i][j]; here = [i, j]; figure.draw(); };
