@@ -818,7 +818,7 @@ class TestTheLeak:
         moved = self.python(choice, masked)
         texts = [float(text) for text in shown.texts("text.moved")]
         assert texts == pytest.approx(moved.tolist(), abs=0.006)
-        rings = [e.get_attribute("visibility") == "visible" for e in shown.all("circle.line.k")]
+        rings = [e.get_attribute("visibility") == "visible" for e in shown.all("circle.frame")]
         first = min(choice, default=0)
         assert rings == [i < first and masked < 2 for i in range(6)]
         assert moved[:first].gt(0).sum() == sum(rings)  # exactly 0 where no ring is
