@@ -152,9 +152,13 @@ class Shown:
         const e = document.querySelector(arguments[0]);
         e.scrollIntoView({ block: 'center', behavior: 'instant' });
         const box = e.getBoundingClientRect();
-        return [box.x + box.width / 2, box.y + box.height / 2, scrollY];
+        return [box.x + box.width / 2, box.y + box.height / 2];
         """
-        x, y, before = self.browser.execute_script(where, f".figure {css}")
+        return self.finger(*self.browser.execute_script(where, f".figure {css}"), right, down)
+
+    def finger(self, x, y, right, down):
+        """Move a finger from a point of the screen; how far the page scrolls."""
+        before = self.browser.execute_script("return scrollY")
         steps = [("touchStart", x, y)]
         steps += [("touchMove", x + right * n / 10, y + down * n / 10) for n in range(1, 11)]
         for kind, to_x, to_y in steps:
@@ -240,6 +244,44 @@ def test_a_finger_drags_a_point_and_scrolls_the_page_beside_it(by_finger, browse
     assert shown.swipe(".note", 0, -200) > 50 and place() == still
 
 
+REACHED = """
+const held = 'button, input, textarea, label:has(input), a.film-end, ' +
+  '.handle, .grip, .scrub, .cell, .letter';
+const there = (e) => e.getBoundingClientRect().width && !e.disabled &&
+  getComputedStyle(e).visibility === 'visible';
+const around = [[0, 0], [-21, 0], [21, 0], [0, -21], [0, 21]];
+return [...document.querySelectorAll(`.figure :is(${held})`)].filter(there).filter((e) => {
+  e.scrollIntoView({ block: 'center', behavior: 'instant' });
+  const { x, y, width, height } = e.getBoundingClientRect();
+  const mine = (hit) => e.contains(hit) || hit.closest('label')?.contains(e) ||
+    (e.matches('.scrub') && hit.closest('.grip'));
+  const at = ([dx, dy]) => document.elementFromPoint(x + width / 2 + dx, y + height / 2 + dy);
+  return width < 43.5 || height < 43.5 || !around.map(at).every(mine);
+}).map((e) => e.outerHTML.slice(0, 100));
+"""
+BESIDE = """
+const svg = document.querySelector('.figure svg');
+svg.scrollIntoView({ block: 'center', behavior: 'instant' });
+const box = svg.getBoundingClientRect(), shares = [0.25, 0.5, 0.75];
+return shares.flatMap((u) => shares.map((v) => [box.x + u * box.width, box.y + v * box.height]))
+  .filter(([x, y]) => !document.elementFromPoint(x, y).closest('.handle, .grip'));
+"""
+
+
+@pytest.mark.parametrize("name", figures.FIGURES)
+def test_a_thumb_finds_all_that_is_held_and_scrolls_the_page_elsewhere(by_finger, browser, name):
+    shown = by_finger(name)
+    assert browser.execute_script(REACHED) == []
+    first = browser.execute_script(LOOKS)
+    points = browser.execute_script(BESIDE)
+    assert len(points) > 4
+    for n in (0, len(points) // 2, -1):
+        x, y = browser.execute_script(BESIDE)[n]
+        assert shown.finger(x, y, 0, -150) > 50, (x, y)
+        browser.execute_async_script("setTimeout(arguments[0], 300)")  # it scrolls on for a while
+    assert browser.execute_script(LOOKS) == first
+
+
 @pytest.mark.parametrize("name", figures.FIGURES)
 def test_the_still_picture_is_the_figure_as_it_begins(browser, pages, name):
     stills = tool("stills")
@@ -250,6 +292,18 @@ def test_the_still_picture_is_the_figure_as_it_begins(browser, pages, name):
     # another processor may round a last digit otherwise
     here, there = (list(map(float, number.findall(text))) for text in (drawn, recorded))
     assert here == pytest.approx(there, abs=0.11), "python tools/stills.py"
+
+
+def test_the_colours_of_queries_keys_and_values_stand_for_nothing_else():
+    classed = re.compile(r'"(?:line |box )?[qkv](?: strong)?"')
+    scripts = {path.stem: path.read_text("utf-8") for path in figures.STATIC.glob("*.js")}
+    with_them = {name for name, script in scripts.items() if classed.search(script)}
+    shown = {"film-scenes", "induction-head", "move-a-word", "paint-the-mask", "who-looks-where"}
+    assert with_them - {"letters-core"} == shown  # which draw them
+    sheet, drawn = (figures.STATIC / "figures.css").read_text("utf-8"), tool("draw/svg").HUES
+    hues = dict(re.findall(r"--fig-([qkvan]): (?:var\(--\w, )?(#\w+)", sheet.partition("html[")[0]))
+    assert hues == {hue: color.lower() for hue, color in drawn.items()}
+    assert {hue: hues[hue] for hue in "qkva"} == tool("stills").HUES
 
 
 def test_a_page_loads_the_figures_that_it_holds():
@@ -302,7 +356,7 @@ def lit_pages():
 
 def test_each_word_has_a_part_that_is_drawn_and_lines_of_code():
     pages = {page: rest for page, *rest in lit_pages()}
-    assert {name[:2] for name in pages} >= {"02", "03", "04", "05", "06", "11"}
+    assert {name[:2] for name in pages} >= {*"02 03 04 05 06 07 08 10 11 14".split()}
     for page, (words, code, drawn) in pages.items():
         for part, pieces in words:
             assert f'"{part}"' in drawn, (page, part)
@@ -540,11 +594,12 @@ DRAGS = [  # a grip, where it is dragged to, and what its slider says then
     ("why-root-d", 0, (202 - 190, 60), 0, 10),
     ("why-root-d", 0, (202, 60), 0, 1),
     ("the-tap", 0, (4.5 + 7 * 392 / 29, 245), 1, 7),
-    ("the-tap", 1, (400, 283), 2, 1),
-    ("the-tap", 2, (4.5 + 2 * 392 / 29, 321), 3, 0.5),
+    ("the-tap", 1, (400, 297), 2, 1),
+    ("the-tap", 2, (4.5 + 2 * 392 / 29, 349), 3, 0.5),
     ("the-cache", 0, (100, 30 + 11 * 14.5), 0, 15),
     ("merge-by-merge", 0, (8 + 388 * 3 / 4, 290), 0, 3),
     ("induction-head", 0, (28, 430), 0, 0),
+    ("who-looks-where", 0, (202 + 24.4 * (4 - 6), 208), 0, 5),
 ]
 
 
@@ -763,7 +818,7 @@ class TestTheLeak:
         moved = self.python(choice, masked)
         texts = [float(text) for text in shown.texts("text.moved")]
         assert texts == pytest.approx(moved.tolist(), abs=0.006)
-        rings = [e.get_attribute("visibility") == "visible" for e in shown.all("circle.line.k")]
+        rings = [e.get_attribute("visibility") == "visible" for e in shown.all("circle.frame")]
         first = min(choice, default=0)
         assert rings == [i < first and masked < 2 for i in range(6)]
         assert moved[:first].gt(0).sum() == sum(rings)  # exactly 0 where no ring is
@@ -930,7 +985,7 @@ class TestTheTap:
         first = ", ".join(f"{a} {100 * x:.1f} %" for a, x in zip(letters[:3], p))
         assert shown.texts("text.left") == [f"After all cuts: {first}" + " \u2026" * (len(p) > 3)]
         assert f"and {len(p)} can be drawn." in shown.said
-        assert len(shown.all("rect.v")) == len(p)
+        assert len(shown.all("rect.a")) == len(p)
 
     def test_all_three_cuts_can_meet(self, show):
         shown = show("the-tap")
@@ -1008,7 +1063,7 @@ class TestWhoLooksWhere:
         self.agrees(shown, 74, "2.1", 0)
         shown.keys(RIGHT * 9)
         self.agrees(shown, 74, "2.1", 9)
-        shown.all(".letter")[3].click()
+        shown.drag(".grip", 202 + 24.4 * (3 - 6), 176)
         self.agrees(shown, 74, "2.1", 3)
         shown.press("36")
         shown.keys(LEFT, "input[type=radio]", 6)

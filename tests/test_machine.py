@@ -350,6 +350,26 @@ def test_it_is_within_reach_and_axe_finds_nothing_serious(browser, page, width, 
         set_screen(browser)
 
 
+@in_browser
+def test_on_a_small_phone_it_opens_with_its_buttons_below_the_bar(show, browser):
+    shown = show(width=390)
+    size = {"width": 390, "height": 600, "deviceScaleFactor": 1, "mobile": False}
+    top = "return document.querySelector('.inside').getBoundingClientRect().top"
+    bar = "return parseFloat(getComputedStyle(document.documentElement).getPropertyValue('--bar'))"
+    try:
+        with touched(browser):
+            browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+            for label in [e.get_attribute("aria-label") for e in shown.all(".map button")]:
+                shown.tap(label)
+                shown.opened()
+                below = lambda: browser.execute_script(top) >= 16 * browser.execute_script(bar)
+                shown.wait(below)
+                assert browser.execute_script(top) < 300 and serious(browser) == []
+                shown.press("Close")
+    finally:
+        set_screen(browser)
+
+
 # ---------------------------------------------------------------- the address
 
 

@@ -1167,7 +1167,7 @@ class TestPages:
             command("Network.setCacheDisabled", {"cacheDisabled": False})
             set_screen(browser)
 
-    @pytest.mark.parametrize("width, turn", [(390, 0), (768, 1), (1000, 0), (1280, 1)])
+    @pytest.mark.parametrize("width, turn", [(390, 0), (768, 1), (1000, 0), (1280, 1), (1920, 0)])
     def test_a_figure_has_its_place_before_it_comes(self, browser, width, turn):
         heights = tool("heights")
         found = [(n, page) for n, page in heights.pages(SITE).values() if n != "train-your-own"]

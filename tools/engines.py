@@ -1,10 +1,11 @@
-"""Walk a built site on a phone's width in Chromium, Firefox or WebKitGTK, by mouse and keyboard.
+"""Walk a built site on a phone's width in another browser, by mouse, finger and keyboard.
 
   python tools/engines.py firefox                 after make site; webkit wants a screen or xvfb-run
   python tools/engines.py webkit 04_masks 05_positions
 
-On home the film begins by itself and ends with its button, and *Look inside* opens the model. In a
-lesson each figure plays, and what can be dragged in it moves; the first editor takes keys, and
+The browser is Chromium, Firefox or WebKitGTK. On home the film begins by itself and ends with its
+button, and *Look inside* opens the model. In a lesson each figure plays, and what can be dragged in
+it moves, by a finger too if the browser's driver has one; the first editor takes keys, and
 Ctrl+Enter checks. Nowhere is an error in the console, or anything wider than the page.
 """
 
@@ -23,6 +24,15 @@ WIDTH = 390
 LESSONS = ["04_masks", "05_positions", "14_number_words"]
 FRAME = f"""<!doctype html><title>A phone</title>
 <iframe style="position: fixed; inset: 0; border: 0; width: {WIDTH}px; height: 100%"></iframe>
+"""
+TAPPED = (".cell", ".letter + .letter")
+HEAR = """
+document.querySelector('iframe').style.pointerEvents = 'none';
+const hear = (event) => {
+  window.heard = event.pointerType;
+  document.querySelector('iframe').style.pointerEvents = '';
+};
+addEventListener('pointerdown', hear, { once: true });
 """
 ERRORS = """
 window.walkErrors = [];
@@ -85,6 +95,7 @@ class Phone:
         self.run = self.browser.run
         self.ask("setWindowRect", x=0, y=0, width=800, height=1000)
         self.browser.get(f"{home}phone.html")
+        self.touches = self.has_fingers()
 
     def ask(self, command, **arguments):
         "A command of WebDriver that other_browsers.py has no use for."
@@ -99,11 +110,21 @@ class Phone:
         wait(self.browser, LOADED, f"/{page}.html")
         self.ask("switchToFrame", id=0)
 
-    def act(self, kind, *steps, **more):
-        actions = [{"type": kind, "id": kind, "actions": list(steps), **more}]
+    def act(self, kind, *steps, name="", **more):
+        actions = [{"type": kind, "id": name or kind, "actions": list(steps), **more}]
         self.ask("performActions", actions=actions)
 
-    def drag(self, css, by=0):
+    def has_fingers(self):
+        "Whether a touch arrives as one; a driver may refuse it, or send a mouse."
+        self.run(HEAR)
+        try:
+            self.drag("iframe", pointer="touch")
+        except Exception as error:
+            print("no touch:", str(error).partition("\n")[0], flush=True)
+            return False
+        return self.run("return window.heard") == "touch"
+
+    def drag(self, css, by=0, pointer="mouse"):
         "Press where an element is, and move so far to the right; without `by` it's a click."
         x, y = self.run(CENTRE, css)
         steps = [
@@ -112,7 +133,7 @@ class Phone:
         ]
         press, lift = ({"type": f"pointer{way}", "button": 0} for way in ("Down", "Up"))
         steps = [steps[0], press, *steps[1:], lift]
-        self.act("pointer", *steps, parameters={"pointerType": "mouse"})
+        self.act("pointer", *steps, name=pointer, parameters={"pointerType": pointer})
 
     def keys(self, text, held=None):
         strokes = [{"type": way, "value": key} for key in text for way in ("keyDown", "keyUp")]
@@ -168,11 +189,16 @@ def walk_lesson(phone, page):
             yield f"{name} doesn't play"
         phone.drag(f"{figure} .figure-head")  # a touch stops it
         before = phone.run(LOOKS, figure)
-        for css in (".handle", ".grip", ".scrub", ".cell", ".letter + .letter"):
+        for css in (".handle", ".grip", *TAPPED):
             if phone.run(CENTRE, f"{figure} {css}"):
-                phone.drag(f"{figure} {css}", 45 if css in (".handle", ".grip", ".scrub") else 0)
+                phone.drag(f"{figure} {css}", 45 if css not in TAPPED else 0)
                 if phone.run(LOOKS, figure) == before:
                     yield f"{name} doesn't follow a hand"
+                before = phone.run(LOOKS, figure)
+                if phone.touches:
+                    phone.drag(f"{figure} {css}", -30 if css not in TAPPED else 0, "touch")
+                    if phone.run(LOOKS, figure) == before:
+                        yield f"{name} doesn't follow a finger"
                 break
     block = ".check-here:has(textarea)"
     phone.run(CENTRE, f"{block} .check-go")
@@ -198,7 +224,8 @@ def main():
     with served(args.site, Handler) as home:
         phone = Phone(args.browser, home)
         try:
-            print(phone.version, "pictures:", pictures, flush=True)
+            touch = "touch" if phone.touches else "no touch by its driver"
+            print(f"{phone.version}, {touch}, pictures: {pictures}", flush=True)
             for page in ["index", *args.page]:
                 found = list(walk_home(phone) if page == "index" else walk_lesson(phone, page))
                 phone.picture(pictures / f"{page}.png")

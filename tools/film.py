@@ -32,7 +32,18 @@ COLORS = """
 const style = getComputedStyle(document.querySelector('.figure'));
 return arguments[0].map((name) => style.getPropertyValue(`--fig-${name}`).trim());
 """
-INKS = {"ink": 12, "k": 10, "q": 9, "v": 9, "n": 8, "h1": 6, "h2": 6, "h3": 6, "h4": 6}  # tints
+INKS = {
+    "ink": 12,
+    "k": 10,
+    "q": 9,
+    "v": 9,
+    "a": 9,
+    "n": 8,
+    "h1": 6,
+    "h2": 6,
+    "h3": 6,
+    "h4": 6,
+}  # tints
 SHOW = "document.querySelector('.figure').film.show(arguments[0])"
 REST = 3  # seconds of the last picture, before the loop begins again
 

@@ -19,7 +19,7 @@ sys.path[:0] = [str(ROOT / "tests")]
 from browser_tools import set_screen, start_browser  # noqa: E402
 
 SHEET = ROOT / "docs" / "_static" / "figures" / "figures.css"
-WIDTHS = {"narrow": 390, "middle": 768, "wide": 1280}
+WIDTHS = {"narrow": 390, "middle": 768, "wide": 1280, "widest": 1920}
 LINE = re.compile(r'^((?:\.home )?\[data-figure="([\w-]+)"\]) \{ --high.*?\}', re.M)
 CALM = {"features": [{"name": "prefers-reduced-motion", "value": "reduce"}]}  # it doesn't play
 MEASURE = """
@@ -64,7 +64,7 @@ def main():
 
         def line(match):
             name, page = where[match[1]]
-            rem = dict.fromkeys(["narrow", "side", "middle", "wide"])
+            rem = dict.fromkeys(["narrow", "side", "middle", "wide", "widest"])
             for kind, width in WIDTHS.items():
                 total, drawn, high, side, _ = measure(browser, page, name, width)
                 rem[kind] = total - drawn

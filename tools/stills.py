@@ -21,7 +21,7 @@ from browser_tools import set_screen, start_browser  # noqa: E402
 from course_figures import FIGURES, STATIC, sheet_of, write_alone  # noqa: E402
 
 IMAGES = ROOT / "nbs" / "images"
-HUES = dict(q="#0072b2", k="#d55e00", v="#009e73")
+HUES = dict(q="#0072b2", k="#d55e00", v="#009e73", a="#b0508a")
 DAY = dict(HUES, n="#6b7480", ink="#1f2328", soft="#4b535d", rule="#d0d7de", paper="#ffffff")
 NIGHT = dict(HUES, n="#9aa4b0", ink="#e8eaed", soft="#b4bcc6", rule="#3a414a", paper="#15181c")
 RECORD = """
@@ -43,7 +43,9 @@ def rules(drawn, own):
     kept = [
         rule
         for rule in found
-        if not re.search(r":(focus|hover)|\.(handle|cell|letter|grip|scrub) \{", rule)
+        if not re.search(
+            r":(focus|hover)|pointer-events|\.(handle|cell|letter|grip|scrub) \{", rule
+        )
     ]
     text = "\n".join(kept).replace(".handle .reach", ".reach")
     there = set(" ".join(re.findall(r'class="([^"]*)"', drawn)).split())

@@ -192,7 +192,8 @@ window.courseMachine = ({ place, make, model, redraw, closed }) => {
 
     show() { // for the hand that opened it
       box.focus({ preventScroll: true });
-      box.scrollIntoView({ block: "nearest" });
+      const fits = box.offsetHeight < 0.8 * innerHeight; // else its buttons would be under the bar
+      box.scrollIntoView({ block: fits ? "nearest" : "start" });
     },
 
     // Draw the word. said: { labels, inside, causal, logits, letters, best }

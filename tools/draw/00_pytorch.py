@@ -24,16 +24,16 @@ WIDE, HIGH = 38, 24
 LEFT, RIGHT, TOP, LOW = 66, 292, 58, 252
 d.columns(RIGHT, TOP - 6, SHOPS, WIDE)
 d.rows(RIGHT - 8, TOP, FRUIT, HIGH)
-d.table(RIGHT, TOP, PRICES, "k", WIDE, HIGH, column=SHOP, digits=2)
+d.table(RIGHT, TOP, PRICES, "n", WIDE, HIGH, column=SHOP, digits=2)
 d.label(142, TOP + 40, "prices", "for one of each", "(4, 2)")
 d.columns(LEFT, LOW - 6, FRUIT, WIDE)
 d.rows(LEFT - 8, LOW, PEOPLE, HIGH, strong=ONA)
-d.table(LEFT, LOW, X, "q", WIDE, HIGH, frame=ONA, digits=0)
-d.table(RIGHT, LOW, costs, "v", WIDE, HIGH, digits=2)
+d.table(LEFT, LOW, X, "n", WIDE, HIGH, frame=ONA, digits=0)
+d.table(RIGHT, LOW, costs, "a", WIDE, HIGH, digits=2)
 d.frame(RIGHT + SHOP * WIDE, LOW + ONA * HIGH, WIDE, HIGH)
-d.arrow(f"M{LEFT + 4 * WIDE + 6} {LOW + HIGH / 2}H{RIGHT - 8}", "q")
+d.arrow(f"M{LEFT + 4 * WIDE + 6} {LOW + HIGH / 2}H{RIGHT - 8}")
 x = RIGHT + (SHOP + 0.5) * WIDE
-d.arrow(f"M{x} {TOP + 4 * HIGH + 6}V{LOW - 8}", "k")
+d.arrow(f"M{x} {TOP + 4 * HIGH + 6}V{LOW - 8}")
 bottom = LOW + 5 * HIGH
 d.text(LEFT + 2 * WIDE, bottom + 22, "x", "name", "middle")
 d.text(LEFT + 2 * WIDE, bottom + 40, "how many, (5, 4)", "note", "middle")

@@ -20,7 +20,7 @@ ATTENTION, FORWARD = ("attention", "mixes words"), ("feed-forward", "each word a
 
 def stream(left, title, note, pre):
     "One of the two; returns where its stream stands and ends."
-    rail, box, hue = left + 36, left + 66, "v" if pre else "n"
+    rail, box, hue = left + 36, left + 66, "a" if pre else "n"
     mid = box + BOX / 2
     d.text(left, 30, title, "name")
     d.text(left, 48, note)
@@ -67,7 +67,7 @@ for left, title, note, pre, said in (
 ):
     rail, y = stream(left, title, note, pre)
     with d.part("stream"):
-        d.arrow(f"M{rail} {y + 1}V{END}", "v" if pre else "n")
+        d.arrow(f"M{rail} {y + 1}V{END}", "a" if pre else "n")
     d.text(rail, END + 20, "y", "name", "middle")
     for i, words in enumerate(said):
         d.text(left, END + 44 + 17 * i, words)

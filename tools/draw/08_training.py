@@ -35,14 +35,15 @@ d = Drawing(
     "The validation set is looked at now and then, to choose; the test set once, at the end.",
 )
 # three sets as a bar
-d.text(16, 30, "three sets", "name")
-left, scale = 16, 3.72
-for name, share, _ in SETS:
-    d.table(left, 42, [[0.6 if name == "train" else 0.25]], cell=share * scale, high=22, most=1)
-    left += share * scale
-for i, (name, _, use) in enumerate(SETS):
-    d.text(16, 88 + 18 * i, name, "word strong")
-    d.text(104, 88 + 18 * i, use)
+with d.part("sets"):
+    d.text(16, 30, "three sets", "name")
+    left, scale = 16, 3.72
+    for name, share, _ in SETS:
+        d.table(left, 42, [[0.6 if name == "train" else 0.25]], cell=share * scale, high=22, most=1)
+        left += share * scale
+    for i, (name, _, use) in enumerate(SETS):
+        d.text(16, 88 + 18 * i, name, "word strong")
+        d.text(104, 88 + 18 * i, use)
 d.arrow("M112 134v20")
 # the loop
 X, W = 16, 192
@@ -57,7 +58,8 @@ PARTS = [
 ]
 y = 160
 for i, lines in enumerate(PARTS):
-    d.box(X, y, W, 42, lines, "v" if lines[0] == "loss" else "n")
+    with d.part(lines[0]):
+        d.box(X, y, W, 42, lines, "a" if lines[0] == "loss" else "n")
     if i < len(PARTS) - 1:
         d.arrow(f"M{MID} {y + 43}v13")
     y += 60
@@ -65,18 +67,20 @@ end = y - 60 + 21
 d.arrow(f"M{X + W + 1} {end}h11q8 0 8 -8V189q0 -8 -8 -8h-9")
 d.text(X + W + 28, 180, "next batch")
 d.arrow(f"M{X + W + 20} 243h17")
-d.box(250, 214, 140, 59, ("validation", "now and then,", "keep the best"))
-d.arrow("M320 274v13")
-d.box(250, 290, 140, 42, ("test", "at the end, once"))
+with d.part("sets"):
+    d.box(250, 214, 140, 59, ("validation", "now and then,", "keep the best"))
+    d.arrow("M320 274v13")
+    d.box(250, 290, 140, 42, ("test", "at the end, once"))
 # schedule
 x0, y0, wide, high = 262, end + 8, 120, 70
-d.line(f"M{x0} {y0 - high - 6}V{y0}H{x0 + wide}", "grid")
-d.line(
-    "M"
-    + "L".join(
-        f"{x0 + wide * s / STEPS:.1f} {y0 - high * rate(s):.1f}" for s in range(0, STEPS + 1, 2)
+with d.part("schedule"):
+    d.line(f"M{x0} {y0 - high - 6}V{y0}H{x0 + wide}", "grid")
+    d.line(
+        "M"
+        + "L".join(
+            f"{x0 + wide * s / STEPS:.1f} {y0 - high * rate(s):.1f}" for s in range(0, STEPS + 1, 2)
+        )
     )
-)
-d.text(x0 + 26, y0 - high - 12, "rate", "small", "middle")
-d.text(x0 + wide / 2, y0 + 16, f"steps 0 to {STEPS}", "small", "middle")
+    d.text(x0 + 26, y0 - high - 12, "rate", "small", "middle")
+    d.text(x0 + wide / 2, y0 + 16, f"steps 0 to {STEPS}", "small", "middle")
 d.save(y + 12)

@@ -32,44 +32,50 @@ d.text(16, 34, "inputs", "name")
 d.text(16, 52, "(B, T)")
 d.tokens(LEFT, 24, inputs, C, 26)
 d.arrow(f"M{MID} 54v14")
-d.box(LEFT, 72, T * C, 26, "embedding + positions", first="word strong")
+with d.part("embedding"):
+    d.box(LEFT, 72, T * C, 26, "embedding + positions", first="word strong")
 d.arrow(f"M{MID} 100v14")
-d.box(LEFT, 118, T * C, 146)
-d.text(LEFT + 10, 140, "N blocks", "part")
-d.text(LEFT + 10, 158, "causal mask")
+with d.part("stack"):
+    d.box(LEFT, 118, T * C, 146)
+    d.text(LEFT + 10, 140, "N blocks", "part")
 M = 16
 left = LEFT + 150
-for j, token in enumerate(inputs):
-    wide = len(token) > 1
-    d.text(
-        left + (j + 0.5) * M + 6 * wide,
-        148,
-        token,
-        "num strong" if j == SHOWN else "num",
-        "end" if wide else "middle",
-    )
-d.mask(left, 156, causal, M)
-d.rows(left - 9, 156, inputs, M, strong=SHOWN, kind="num")
-d.frame(left, 156 + SHOWN * M, T * M, M)
+with d.part("stack"), d.part("mask"):
+    d.text(LEFT + 10, 158, "causal mask")
+    for j, token in enumerate(inputs):
+        wide = len(token) > 1
+        d.text(
+            left + (j + 0.5) * M + 6 * wide,
+            148,
+            token,
+            "num strong" if j == SHOWN else "num",
+            "end" if wide else "middle",
+        )
+    d.mask(left, 156, causal, M)
+    d.rows(left - 9, 156, inputs, M, strong=SHOWN, kind="num")
+    d.frame(left, 156 + SHOWN * M, T * M, M)
 d.text(16, 190, "x", "name")
 d.text(16, 208, "(B, T,")
 d.text(16, 224, " d_{model})")
 d.arrow(f"M{MID} 266v14")
-d.box(LEFT, 284, T * C, 26, "linear", first="word strong")
+with d.part("head"):
+    d.box(LEFT, 284, T * C, 26, "linear", first="word strong")
 d.arrow(f"M{MID} 312v14")
 H = 16
-d.table(LEFT, 334, list(map(list, zip(*logits))), cell=C, high=H)
-d.rows(LEFT - 8, 334, VOCAB, H)
-d.text(16, 350, "logits", "name")
-d.text(16, 368, "(B, T,")
-d.text(16, 384, " vocab)")
-d.frame(LEFT + SHOWN * C, 334, C, H * len(VOCAB))
+with d.part("logits"):
+    d.table(LEFT, 334, list(map(list, zip(*logits))), cell=C, high=H)
+    d.rows(LEFT - 8, 334, VOCAB, H)
+    d.text(16, 350, "logits", "name")
+    d.text(16, 368, "(B, T,")
+    d.text(16, 384, " vocab)")
+    d.frame(LEFT + SHOWN * C, 334, C, H * len(VOCAB))
 end = 334 + H * len(VOCAB)
 for j in range(T):
     d.line(f"M{LEFT + (j + 0.5) * C} {end + 4}v10", "n line")
-d.tokens(LEFT, end + 18, targets, C, 26, hue="v")
-d.frame(LEFT + SHOWN * C, end + 18, C, 26)
-d.text(16, end + 30, "targets", "name")
-d.text(16, end + 48, "(B, T)")
-d.text(LEFT, end + 66, "shifted by one: what comes next")
+with d.part("targets"):
+    d.tokens(LEFT, end + 18, targets, C, 26, hue="a")
+    d.frame(LEFT + SHOWN * C, end + 18, C, 26)
+    d.text(16, end + 30, "targets", "name")
+    d.text(16, end + 48, "(B, T)")
+    d.text(LEFT, end + 66, "shifted by one: what comes next")
 d.save(end + 82)

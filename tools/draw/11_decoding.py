@@ -50,8 +50,8 @@ for place, step in enumerate(range(n - STEPS, n)):
         d.table(82, mid - D_K * H / 2, [[x] for x in queries[step]], "q", cell=16, high=H, most=1)
         d.frame(82, mid - D_K * H / 2, 16, D_K * H)
         d.arrow(f"M102 {mid}H114", "q")
-    d.arrow(f"M{LEFT + seen * C + 7} {mid}H328", "v")
-    d.tokens(334, mid - 13, [TEXT[step + 1]], 44, 26, hue="v")
+    d.arrow(f"M{LEFT + seen * C + 7} {mid}H328", "a")
+    d.tokens(334, mid - 13, [TEXT[step + 1]], 44, 26, hue="a")
     if place < STEPS - 1:
         low = y + BLOCK - 4
         d.arrow(f"M356 {mid + 15}V{low - 8}q0 8 -8 8H44q-8 0 -8 8V{mid + BLOCK - 17}")

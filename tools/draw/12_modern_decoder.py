@@ -33,7 +33,7 @@ def part(left, top, high, lines, new):
 
 def stream(left, title, note, start, attention, network, norm, new):
     "One of the two blocks; returns where its stream ends."
-    rail, box, hue = left + 20, left + 46, "v" if new else "n"
+    rail, box, hue = left + 20, left + 46, "a" if new else "n"
     mid = box + BOX / 2
     d.text(left, 30, title, "name")
     d.text(left, 48, note)

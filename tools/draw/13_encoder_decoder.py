@@ -71,8 +71,8 @@ y = attention(L, TOP, "self-attention", "hides the pads", padding, SOURCE, SOURC
 d.arrow(f"M{MID_L} {y + 1}V{y + 11}")
 d.box(L, y + 14, W, 26, "feed-forward", first="word strong")
 memory = y + 66
-d.arrow(f"M{MID_L} {y + 41}V{memory - 3}", "v")
-d.box(L, memory, W, 44, ("memory", "(B, S, d_{model})"), "v")
+d.arrow(f"M{MID_L} {y + 41}V{memory - 3}", "a")
+d.box(L, memory, W, 44, ("memory", "(B, S, d_{model})"), "a")
 # decoder
 y = attention(R, TOP, "self-attention", "hides what follows", causal, INPUTS, INPUTS)
 d.arrow(f"M{MID_R} {y + 1}V{y + 11}", "q")
@@ -85,7 +85,7 @@ d.arrow(f"M{MID_R} {y + 41}V{y + 63}")
 y += 66
 d.box(R, y, W, 44, ("linear", "logits (B, T, vocab)"))
 d.arrow(f"M{MID_R} {y + 45}V{y + 58}")
-d.tokens(R, y + 62, TARGETS, W / T, hue="v")
+d.tokens(R, y + 62, TARGETS, W / T, hue="a")
 d.text(R, y + 104, "targets", "name")
 d.text(R + W, y + 104, "(B, T)", anchor="end")
 # legend

@@ -33,40 +33,52 @@ WIDE = C * len(letters)
 MID = LEFT + WIDE / 2
 
 
-def strip(top, parts, left, hue):
+NAMES = ("tens", "hyphen", "ones")  # of the English parts, and backwards of the German
+
+
+def strip(top, parts, left, hue, names):
     "The parts of a word as boxes as wide as their letters; returns the middle of each."
     mids, x = [], left
-    for part in parts:
+    for part, name in zip(parts, names):
         wide = C * len(part)
-        d.rect(x + 1, top, wide - 2, 26, f"{hue} box", 4)
-        d.text(x + wide / 2, top + 18, part, "word strong", "middle", room=wide)
+        with d.part(name):
+            d.rect(x + 1, top, wide - 2, 26, f"{hue} box", 4)
+            d.text(x + wide / 2, top + 18, part, "word strong", "middle", room=wide)
         mids.append(x + wide / 2)
         x += wide
     return mids
 
 
-a = strip(24, SOURCE, LEFT, "k")
-b = strip(104, TARGET, MID - C * len(written) / 2, "q")
+with d.part("read"):
+    a = strip(24, SOURCE, LEFT, "k", NAMES[::-1])
+with d.part("written"):
+    b = strip(104, TARGET, MID - C * len(written) / 2, "q", NAMES)
 for part, at in zip(TARGET, b):
     d.flow(a[SOURCE.index(MATCH[part])], 53, at, 99)
-d.text(14, 36, "German", "part")
-d.text(14, 53, "read")
-d.text(14, 116, "English", "part")
-d.text(14, 133, "written")
+with d.part("read"):
+    d.text(14, 36, "German", "part")
+    d.text(14, 53, "read")
+with d.part("written"):
+    d.text(14, 116, "English", "part")
+    d.text(14, 133, "written")
 TOP = 208
 d.text(LEFT, 164, "cross-attention", "name")
 d.text(LEFT + WIDE, 164, "(T, S)", anchor="end")
-for j, letter in enumerate(letters):
-    d.text(LEFT + (j + 0.5) * C, TOP - 12, letter, "num", "middle")
-d.table(
-    LEFT, TOP, [[x or None for x in row] for row in weights], cell=C, high=H, most=1 / 3, edges=True
-)
-d.rows(LEFT - 12, TOP, written, H, kind="num")
+with d.part("read"):
+    for j, letter in enumerate(letters):
+        d.text(LEFT + (j + 0.5) * C, TOP - 12, letter, "num", "middle")
 y = TOP
-for part in TARGET:
-    tall = H * len(part)
-    d.text(LEFT - 32, y + tall / 2 + 4, part, "word strong", "end")
-    y += tall
+for part, name in zip(TARGET, NAMES):  # the rows of a part of the word
+    rows = weights[: len(part)]
+    weights = weights[len(part) :]
+    shown = [[x or None for x in row] for row in rows]
+    with d.part("weights"), d.part(name):
+        d.table(LEFT, y, shown, cell=C, high=H, most=1 / 3)
+    with d.part("written"), d.part(name):
+        d.rows(LEFT - 12, y, part, H, kind="num")
+        d.text(LEFT - 32, y + H * len(part) / 2 + 4, part, "word strong", "end")
+    y += H * len(part)
+d.edges(LEFT, TOP, WIDE, H * len(written))
 end = TOP + H * len(written)
 d.text(LEFT, end + 22, "The ideal: each row sums to 1, shared")
 d.text(LEFT, end + 39, "by the letters of the part it comes from.")

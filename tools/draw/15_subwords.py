@@ -72,8 +72,8 @@ for level, ((a, b), count, _) in enumerate(merges, 1):
     at[new] = (y + HIGH, a + b)
 y = TOP + (len(merges) + 1) * STEP
 for start, (end, word) in sorted(at.items()):
-    d.arrow(f"M{LEFT + (start + len(word) / 2) * C} {end + 1}V{y - 3}", "v")
-    piece(LEFT + start * C, y, word, len(word), "v")
+    d.arrow(f"M{LEFT + (start + len(word) / 2) * C} {end + 1}V{y - 3}", "a")
+    piece(LEFT + start * C, y, word, len(word), "a")
 d.text(14, y + 18, "tokens", "name")
 # all words
 y += 62
@@ -86,7 +86,7 @@ for row in rows:
     if x + wide > 392:
         x, y = 14, y + HIGH + 8
     for part in row:
-        piece(x, y, part, len(part), "v")
+        piece(x, y, part, len(part), "a")
         x += len(part) * C
     x += 14
 d.save(y + HIGH + 16)

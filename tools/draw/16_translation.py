@@ -72,9 +72,9 @@ for j, i in enumerate(ids):
     d.text(LEFT + (j + 0.5) * C, 112, str(i), "num", "middle")
 d.arrow(f"M{MID} 120v14")
 d.box(LEFT, 138, W, 28, "encoder", first="word strong")
-d.arrow(f"M{MID} 168v14", "v")
+d.arrow(f"M{MID} 168v14", "a")
 memory = [[(3 * i + 4 * j + 5 * i * j) % 11 / 10 for j in range(6)] for i in range(len(tokens))]
-d.table(LEFT, 188, [list(column) for column in zip(*memory)], "v", cell=C, high=9, most=1)
+d.table(LEFT, 188, [list(column) for column in zip(*memory)], "a", cell=C, high=9, most=1)
 d.text(14, 210, "memory", "name")
 d.text(14, 228, "(B, S, d_{model})", "small")
 d.arrow(f"M{MID - 8} 246v16", "k")
@@ -92,7 +92,7 @@ for s, (grown, kept) in enumerate(steps):
     y = TOP + (4 - len(shown)) / 2 * ROW
     for words, score in shown:
         on = (words, score) in kept
-        d.rect(x, y, wide, 26, "v box" if on else "n box pale", 5)
+        d.rect(x, y, wide, 26, "a box" if on else "n box pale", 5)
         d.text(x + 6, y + 17.5, words[-1], "word strong" if on else "word")
         d.text(x + wide - 6, y + 17.5, f"{score:.1f}".replace("-", "−"), "small", "end")
         if s:
@@ -100,14 +100,14 @@ for s, (grown, kept) in enumerate(steps):
             d.line(
                 f"M{x0 + wide} {y0 + 13:g}C{x0 + wide + 15} {y0 + 13:g} {x - 15} {y + 13:g} {x} "
                 f"{y + 13:g}",
-                ("v" if on else "n") + " line" + ("" if on else " dash"),
+                ("a" if on else "n") + " line" + ("" if on else " dash"),
             )
         place[words] = (x, y)
         y += ROW
 end = TOP + 4 * ROW + 6
 x, y = place[beams[0][0]]
 d.frame(x, y, wide, 26)
-d.arrow(f"M{MID} {end}v16", "v")
+d.arrow(f"M{MID} {end}v16", "a")
 d.text(14, end + 38, "text", "name")
-d.box(LEFT, end + 20, W, 28, best, "v", first="word strong")
+d.box(LEFT, end + 20, W, 28, best, "a", first="word strong")
 d.save(end + 64)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 FOLDER = Path(__file__).parents[2] / "nbs" / "images"
 WIDTH = 404
-HUES = {"q": "#0072B2", "k": "#D55E00", "v": "#009E73", "n": "#6b7480"}
+HUES = {"q": "#0072B2", "k": "#D55E00", "v": "#009E73", "a": "#B0508A", "n": "#6b7480"}
 # widths of the characters from space to ~ in a wide font, DejaVu Sans, in thousandths of the size:
 # what fits in it fits in others
 PLAIN = """

@@ -167,10 +167,10 @@ def full():
     behind = len(d.out)
     d.group(8, begin, 188, y + 10 - begin)
     d.out.insert(mark, d.out.pop(behind))
-    d.arrow(f"M{MID_L} {y + 1}v23", "v")
+    d.arrow(f"M{MID_L} {y + 1}v23", "a")
     memory = y + 27
-    y = part(d, LEFT, memory, [("memory", 13)], "v")
-    d.arrow(f"M{MID_L} {y + 1}v15", "v")
+    y = part(d, LEFT, memory, [("memory", 13)], "a")
+    d.arrow(f"M{MID_L} {y + 1}v15", "a")
     part(d, LEFT, y + 19, [("classifier",), ("pool, linear", 9)])
     # decoder: its cross-attention stands beside the memory
     cross = [("cross-attention", 13), ("q from the decoder",), ("k, v from memory", 14)]
@@ -228,7 +228,7 @@ def small(lesson):
 
     def block(side, name, top, left, words=None):
         kind = state((side, name))
-        d.rect(left, top, wide, high, f"{'v' if name == 'memory' else 'n'} box{kind}")
+        d.rect(left, top, wide, high, f"{'a' if name == 'memory' else 'n'} box{kind}")
         style = "word strong" + " pale" * (kind == " pale")
         d.text(left + 10, top + 17, words or name, style, room=wide - 40)
         if kind == " on":

@@ -14,7 +14,7 @@ courseFigure("clock-hands", {
     const words = figure.text(x, y + R + 15, "", "mid note alike");
     words.dataset.part = "alike";
     const line = (kind, part) => figure.add("path", { class: `line ${kind}`, "data-part": part });
-    return { x, y, words, second: line("k", "second"), first: line("q", "first") };
+    return { x, y, words, second: line("n", "second"), first: line("a", "first") };
   });
   const dot = (a, b) => a.reduce((sum, n, i) => sum + n * b[i], 0);
   const curve = Array.from({ length: far + 1 }, (_, d) => dot(table[0], table[d]));
@@ -40,10 +40,10 @@ courseFigure("clock-hands", {
 
   return () => {
     const p = Math.round(start.value), d = distance.value, first = table[p], second = row(p + d);
-    clocks.forEach(({ x, y, first: blue, second: orange, words }, i) => {
+    clocks.forEach(({ x, y, first: one, second: other, words }, i) => {
       const tip = (row, r) => `M${x} ${y}L${(x + r * row[2 * i]).toFixed(1)} ${(y - r * row[2 * i + 1]).toFixed(1)}`;
-      blue.setAttribute("d", tip(first, R - 8));
-      orange.setAttribute("d", tip(second, R - 3));
+      one.setAttribute("d", tip(first, R - 8));
+      other.setAttribute("d", tip(second, R - 3));
       const alike = first[2 * i] * second[2 * i] + first[2 * i + 1] * second[2 * i + 1];
       words.textContent = alike.toFixed(2).replace("-0.00", "0.00");
     });

@@ -3,6 +3,7 @@
 // What controls say is in the address (address.js), under the slug of the label or a shorter key.
 (() => {
   const SVG = "http://www.w3.org/2000/svg";
+  const THUMB = 26; // half of what a thumb needs, 44 pixels on a phone, in the units of a drawing
 
   function fill(element, attributes, children) {
     for (const [name, value] of Object.entries(attributes)) {
@@ -23,6 +24,7 @@
       this.box = box;
       this.about = about;
       this.draw = () => {};
+      this.grips = []; // in front of all else
       this.kept = []; // what goes into the address: { key, first, get, set }
       this.riddle = make("i", { class: "figure-riddle" }, about.riddle);
       this.svg = document.createElementNS(SVG, "svg");
@@ -64,7 +66,7 @@
 
     handle(label, keys, drag) { // a point to drag; keys(dx, dy) for arrows, drag(x, y) for the mouse
       const point = this.add("g", { class: "handle", role: "slider", tabindex: 0, "aria-label": label });
-      this.add("circle", { r: 24, class: "reach" }, "", point);
+      this.add("circle", { r: THUMB, class: "reach" }, "", point);
       const at = (event) => {
         const { x, y } = this.where(event);
         drag(x, y);
@@ -97,9 +99,14 @@
     scrub(slider, [x, y, width, height], to, upright = false) {
       const area = this.add("rect", { x, y, width, height, class: "scrub", fill: "none", "pointer-events": "all" });
       const grip = this.add("g", { class: "grip" });
+      const hold = this.add("circle", { r: THUMB, fill: "none", "pointer-events": "all" }, "", grip);
       this.add("circle", { r: 15, class: "reach" }, "", grip);
-      this.add("circle", { r: 6, class: "v" }, "", grip);
-      grip.at = (to_x, to_y) => grip.setAttribute("transform", `translate(${to_x.toFixed(1)} ${to_y.toFixed(1)})`);
+      this.add("circle", { r: 6, class: "a" }, "", grip);
+      this.grips.push(grip);
+      grip.at = (to_x, to_y) => {
+        grip.setAttribute("transform", `translate(${to_x.toFixed(1)} ${to_y.toFixed(1)})`);
+        hold.setAttribute("cx", (Math.min(404 - THUMB, Math.max(THUMB, to_x)) - to_x).toFixed(1)); // not beyond the page
+      };
       let from = null, drags = false;
       const follow = (event) => {
         const p = this.where(event);
@@ -352,6 +359,7 @@
     for (const box of document.querySelectorAll(`.figure[data-figure="${name}"]`)) {
       const figure = new Figure(box, about);
       figure.draw = figure.redraw = build(figure, window.figureData?.[name], softmax);
+      figure.svg.append(...figure.grips);
       figure.draw();
       if (!about.ownLink) figure.follow(name);
     }

@@ -145,7 +145,7 @@ window.filmDrawings = (figure, data, softmax) => {
     const written = Array.from({ length: count }, (_, i) => figure.text(slot(i), top + high * 0.17, begins[i] ?? steps[i - begins.length].written, "mid strong letters", parent));
     const bars = steps[0].letters.map((_, b) => ({
       letter: figure.text(left - 9, first + b * row + 5, "", "end strong large", parent),
-      bar: figure.add("rect", { x: left, y: first + b * row - 11, height: 22, rx: 4, class: "v" }, "", parent),
+      bar: figure.add("rect", { x: left, y: first + b * row - 11, height: 22, rx: 4, class: "a" }, "", parent),
       share: figure.text(0, first + b * row + 5, "", "middle", parent),
     }));
     const flying = figure.text(0, 0, "", "mid strong letters", parent);
@@ -154,7 +154,7 @@ window.filmDrawings = (figure, data, softmax) => {
       const beat = Math.min(steps.length - 1, Math.max(0, Math.floor((t - 0.6) / BEAT))), u = (t - 0.6) / BEAT - beat;
       const { letters, p, pick, written: chosen } = steps[beat], ends = beat === steps.length - 1;
       const picked = between(u, 0.42, 0.55), flies = between(u, 0.5, 0.95), at = begins.length + beat;
-      frames.forEach((frame, i) => set(frame, { class: i === at && !ends ? "box v" : "box", opacity: i < at ? 1 : 0.55 }));
+      frames.forEach((frame, i) => set(frame, { class: i === at && !ends ? "box a" : "box", opacity: i < at ? 1 : 0.55 }));
       written.forEach((letter, i) => set(letter, { "fill-opacity": i < at ? 1 : 0 }));
       bars.forEach(({ letter, bar, share }, b) => {
         const long = Math.max(2, length * p[b] * between(u, 0, 0.35)), other = b === pick ? 1 : 1 - 0.35 * picked;

@@ -10,8 +10,8 @@ courseFigure("induction-head", {
     show: (n) => saved[Math.round(n)].step });
   const cut = figure.toggle("Cut the head of layer 1", false, "cut");
   const ROW = 102;
-  figure.text(4, 14, "layer 1 looks one letter back", "k strong");
-  figure.text(4, 202, "layer 2 looks at what followed last time", "q strong");
+  figure.text(4, 14, "layer 1 looks one letter back", "n strong");
+  figure.text(4, 202, "layer 2 looks at what followed last time", "a strong");
   const arcs = figure.add("g"), letters = figure.add("g");
 
   figure.text(4, 246, "the next letter", "strong");
@@ -19,7 +19,7 @@ courseFigure("induction-head", {
   const bars = Array.from({ length: 5 }, (_, i) => {
     const y = 256 + 22 * i;
     figure.add("rect", { x: 34, y, width: 310, height: 14, rx: 3, class: "track" });
-    return { y, name: figure.text(22, y + 11, "", "strong mid"), bar: figure.add("rect", { x: 34, y, height: 14, rx: 3, class: "v" }),
+    return { y, name: figure.text(22, y + 11, "", "strong mid"), bar: figure.add("rect", { x: 34, y, height: 14, rx: 3, class: "a" }),
       whole: figure.add("path", { class: "frame" }), share: figure.text(400, y + 11, "", "end") };
   });
 
@@ -33,17 +33,17 @@ courseFigure("induction-head", {
   figure.text(400, 492, "step of training", "note end");
   const path = (curve) => `M${curve.map((nats, i) => `${px(i * every).toFixed(1)} ${py(nats).toFixed(1)}`).join("L")}`;
   figure.add("path", { class: "line dash thin", d: path(curves.one) });
-  figure.add("path", { class: "line v", d: path(curves.two) });
+  figure.add("path", { class: "line a", d: path(curves.two) });
   figure.text(340, py(curves.one.at(-1)) + 4, "one layer", "note");
   figure.text(340, py(curves.two.at(-1)) + 4, "two layers", "note");
-  for (const { step: s } of saved) figure.add("circle", { class: "box v", cx: px(s), cy: py(curves.two[s / every]), r: 3.5 });
+  for (const { step: s } of saved) figure.add("circle", { class: "box a", cx: px(s), cy: py(curves.two[s / every]), r: 3.5 });
   const here = figure.scrub(step, [20, 394, 310, 100], (x) => figure.nearest(saved.map((one) => px(one.step)), x));
   figure.plays(8, (t) => (step.value = Math.min(saved.length - 1, Math.floor(saved.length * t))));
 
   function arc(from, to, weight, x, up) { // wide arcs are high
     const high = up ? -Math.min(62, 14 + 9 * Math.abs(from - to)) : Math.min(72, 22 + 8 * Math.abs(from - to));
     const y = up ? ROW - 17 : ROW + 17, middle = (x(from) + x(to)) / 2;
-    const line = figure.add("path", { class: `line ${up ? "k" : "q"}`, d: `M${x(from)} ${y}Q${middle} ${y + 2 * high * 0.8} ${x(to)} ${y}` }, "", arcs);
+    const line = figure.add("path", { class: `line ${up ? "n" : "a"}`, d: `M${x(from)} ${y}Q${middle} ${y + 2 * high * 0.8} ${x(to)} ${y}` }, "", arcs);
     line.style.strokeWidth = (0.8 + 3.4 * weight).toFixed(2);
     line.style.strokeOpacity = Math.min(1, 0.12 + weight).toFixed(2);
   }

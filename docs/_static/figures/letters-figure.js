@@ -53,7 +53,7 @@ courseFigure("train-your-own", {
     make("div", { class: "letters-model" },
       make("div", {},
         make("div", { class: "letters-line" }, field("Begin with", begin), again),
-        title("Ten inventions"), words, small("Dashed: copied from the list. Green: held out, so never read.")),
+        title("Ten inventions"), words, small("Dashed: copied from the list. Thick frame: held out, so never read.")),
       make("div", {}, title("The next letter"), bars, small("Press a letter to write it.")),
       make("div", {},
         make("label", { class: "figure-slider" }, make("span", {}, "Temperature ", warmth), temperature),
@@ -153,8 +153,8 @@ courseFigure("train-your-own", {
     }
     if (losses.length) {
       const [step, loss] = losses.at(-1);
-      add("path", { class: "line q", d: `M${losses.map(([s, nats]) => `${x(s).toFixed(1)} ${y(nats).toFixed(1)}`).join("L")}` });
-      add("circle", { class: "q", cx: x(step).toFixed(1), cy: y(loss).toFixed(1), r: 4.5 });
+      add("path", { class: "line a", d: `M${losses.map(([s, nats]) => `${x(s).toFixed(1)} ${y(nats).toFixed(1)}`).join("L")}` });
+      add("circle", { class: "a", cx: x(step).toFixed(1), cy: y(loss).toFixed(1), r: 4.5 });
       labels.push({ name: `model ${loss.toFixed(2)}`, at: y(loss), kind: "strong" });
     }
     labels.sort((a, b) => a.at - b.at); // and none upon another

@@ -13,7 +13,7 @@ courseFigure("merge-by-merge", {
   figure.text(4, 253, "tokens of all texts", "strong");
   const count = figure.text(400, 253, "", "end count");
   const curve = figure.add("path", { class: "line" });
-  const here = figure.scrub(steps, [0, 266, 404, 46], (x) => ((x - 8) * steps.input.max) / 388);
+  const here = figure.scrub(steps, [0, 260, 404, 52], (x) => ((x - 8) * steps.input.max) / 388);
   figure.text(4, 326, "no merges", "note");
   const last = figure.text(400, 326, "", "end note");
 
@@ -53,7 +53,7 @@ courseFigure("merge-by-merge", {
       const row = figure.add("g", { class: "row", "data-pieces": pieces.join("·") }, "", rows);
       for (const piece of pieces) {
         const size = [...piece].length, wide = unit * size;
-        figure.add("rect", { x: at + 1, y, width: wide - 2, height: 24, rx: 5, class: size > 1 ? "box v" : "box" }, "", row);
+        figure.add("rect", { x: at + 1, y, width: wide - 2, height: 24, rx: 5, class: size > 1 ? "box a" : "box" }, "", row);
         [...piece].forEach((c, j) => figure.text(at + unit * (j + 0.5), y + 16.5, c, mine ? "strong mid" : "mid", row));
         at += wide;
       }

@@ -81,7 +81,7 @@ courseFigure("move-a-word", {
       figure.text(4, at + 11, word, word === asked ? "strong" : "", rows);
       figure.text(98, at + 11, scores[j].toFixed(2), "end score", rows);
       figure.add("rect", { x: 112, y: at, width: 230, height: 15, rx: 3, class: "track" }, "", rows);
-      figure.add("rect", { x: 112, y: at, width: 230 * weights[j], height: 15, rx: 3, class: "k" }, "", rows);
+      figure.add("rect", { x: 112, y: at, width: 230 * weights[j], height: 15, rx: 3, class: "n" }, "", rows);
       figure.text(400, at + 11, weights[j].toFixed(2), "end weight", rows);
     }
     const where = `water ${place[0].toFixed(1)}, money ${place[1].toFixed(1)}`;

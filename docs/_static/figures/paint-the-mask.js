@@ -2,9 +2,9 @@
 courseFigure("paint-the-mask", {
   title: "Paint the mask.",
   riddle: "Empty the cell where “quietly” looks at “cat”. Does it still hear of “cat”?",
-  height: 330,
+  height: 340,
 }, (figure, data) => {
-  const { words, presets } = data, T = words.length, CELL = 50, LEFT = 92, TOP = 32;
+  const { words, presets } = data, T = words.length, CELL = 52, LEFT = 92, TOP = 32;
   const last = T - 1;
   let mask, here = [last, 1];
 
@@ -28,6 +28,7 @@ courseFigure("paint-the-mask", {
   const cells = words.map((query, i) => words.map((key, j) => {
     const x = LEFT + j * CELL, y = TOP + i * CELL;
     const cell = figure.add("g", { class: "cell", role: "checkbox", "aria-label": `${query} may attend to ${key}` });
+    figure.add("rect", { x, y, width: CELL, height: CELL, fill: "none", "pointer-events": "all" }, "", cell);
     const square = figure.add("rect", { x: x + 1, y: y + 1, width: CELL - 2, height: CELL - 2, rx: 4 }, "", cell);
     const dot = figure.add("circle", { cx: x + CELL / 2, cy: y + CELL / 2, r: 9 }, "", cell);
     const flip = () => { mask[i][j] = !mask[i][j]; here = [i, j]; figure.draw(); };
@@ -46,7 +47,7 @@ courseFigure("paint-the-mask", {
   const legend = TOP + T * CELL + 26;
   figure.add("rect", { x: 6, y: legend - 13, width: 18, height: 18, rx: 3, class: "shade" });
   figure.text(30, legend, "may attend");
-  figure.add("circle", { cx: 128, cy: legend - 4, r: 7, class: "v" });
+  figure.add("circle", { cx: 128, cy: legend - 4, r: 7, class: "a" });
   figure.text(142, legend, "output knows input");
   figure.add("circle", { cx: 290, cy: legend - 4, r: 5.5, class: "frame" });
   figure.text(304, legend, "leaks: later word");
@@ -65,7 +66,7 @@ courseFigure("paint-the-mask", {
       cell.setAttribute("aria-checked", mask[i][j]);
       cell.setAttribute("tabindex", i === here[0] && j === here[1] ? 0 : -1);
       square.setAttribute("class", mask[i][j] ? "shade" : "track");
-      dot.setAttribute("class", leak ? "frame" : "v");
+      dot.setAttribute("class", leak ? "frame" : "a");
       dot.setAttribute("visibility", reach[i][j] ? "visible" : "hidden");
     }));
     const known = words.filter((_, j) => reach[last][j]);

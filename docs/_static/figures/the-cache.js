@@ -35,7 +35,7 @@ courseFigure("the-cache", {
       if (now) counts[0] += 1;
       if (now && fresh) counts[1] += 1;
       cell.dataset.part = fresh ? "new" : "again";
-      cell.setAttribute("class", !now ? "track pale" : fresh ? "v" : cache.on ? "track" : "n");
+      cell.setAttribute("class", !now ? "track pale" : fresh ? "a" : cache.on ? "track" : "n");
     }
     const [plain, kept] = counts, shown = cache.on ? kept : plain;
     total.textContent = shown;

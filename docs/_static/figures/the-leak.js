@@ -34,8 +34,8 @@ courseFigure("the-leak", {
   const outs = words.map((_, i) => {
     const out = figure.add("g", { "data-part": "moved" });
     figure.add("circle", { cx: x(i), cy: OUT, r: 22, class: "box" }, "", out);
-    return { light: figure.add("circle", { cx: x(i), cy: OUT, r: 21, class: "v" }, "", out),
-      ring: figure.add("circle", { cx: x(i), cy: OUT, r: 27, class: "line k" }, "", out),
+    return { light: figure.add("circle", { cx: x(i), cy: OUT, r: 21, class: "a" }, "", out),
+      ring: figure.add("circle", { cx: x(i), cy: OUT, r: 27, class: "frame" }, "", out),
       number: figure.text(x(i), OUT + 46, "", "mid moved", out) };
   });
   figure.plays(10, (t) => { // one word after another, and then one whose mask is lost
@@ -55,17 +55,17 @@ courseFigure("the-leak", {
       for (const strong of [false, true]) // what carries the change is above
         words.forEach((_, from) => words.forEach((_, to) => {
           if ((any || from <= to) && lit[from] === strong)
-            figure.add("path", { class: strong ? "line v" : "grid", d: `M${x(from)} ${top}L${x(to)} ${bottom}` }, "", lines);
+            figure.add("path", { class: strong ? "line a" : "grid", d: `M${x(from)} ${top}L${x(to)} ${bottom}` }, "", lines);
         }));
     cells.forEach(({ cell, box, old, fresh }, i) => {
       cell.setAttribute("aria-checked", changed[i]);
       cell.setAttribute("aria-label", `“${words[i]}” is changed to “${others[i]}”`);
-      box.setAttribute("class", changed[i] ? "box v" : "box");
+      box.setAttribute("class", changed[i] ? "box a" : "box");
       old.setAttribute("class", changed[i] ? "mid note struck" : "strong mid");
       old.setAttribute("y", changed[i] ? WORDS - 7 : WORDS + 4);
       fresh.setAttribute("visibility", changed[i] ? "visible" : "hidden");
     });
-    middles.forEach((circle, i) => circle.setAttribute("class", reached[i] ? "v" : "box"));
+    middles.forEach((circle, i) => circle.setAttribute("class", reached[i] ? "a" : "box"));
     const most = Math.max(...moves.flat(2));
     outs.forEach(({ light, ring, number }, i) => {
       light.setAttribute("opacity", moved[i] ? (0.25 + (0.75 * moved[i]) / most).toFixed(2) : 0);

@@ -17,7 +17,7 @@ courseFigure("the-stream", {
   const flows = names.map((name, n) => {
     const up = n % 2 === 0, at = x(n) + 22;
     const flow = figure.add("g", { "data-part": up ? "attention" : "network" });
-    return { up, at, path: figure.add("path", { class: "line v" }, "", flow),
+    return { up, at, path: figure.add("path", { class: "line a" }, "", flow),
       size: figure.text(at, up ? 32 : 186, "", "mid size", flow) };
   });
   parts.forEach((part, n) => figure.add("rect", { // an inflow is a tap
@@ -33,7 +33,7 @@ courseFigure("the-stream", {
     const y = 242 + 24 * i;
     figure.add("rect", { x: 34, y, width: 300, height: 15, rx: 3, class: "track" });
     return { name: figure.text(24, y + 12, "", "strong end"), y,
-      bar: figure.add("rect", { x: 34, y, height: 15, rx: 3, class: "v" }),
+      bar: figure.add("rect", { x: 34, y, height: 15, rx: 3, class: "a" }),
       whole: figure.add("path", { class: "frame" }), share: figure.text(400, y + 12, "", "end share") };
   });
 

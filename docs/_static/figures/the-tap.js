@@ -2,7 +2,7 @@
 courseFigure("the-tap", {
   title: "The tap.",
   riddle: "Can you put all three cuts behind the same letter?",
-  height: 356,
+  height: 396,
 }, (figure, data, softmax) => {
   const beginning = figure.choice("The name begins", data.map(({ text }) => text), 0, "name");
   const heat = figure.slider("Temperature", { min: 0.1, max: 3, step: 0.1, value: 1, show: (x) => x.toFixed(1) });
@@ -19,7 +19,7 @@ courseFigure("the-tap", {
   figure.add("path", { class: "line thin", d: `M4 ${FLOOR}H400` });
   const top = figure.text(400, 14, "", "end note");
   const cuts = ["top-k", "top-p", "min-p"].map((name, i) => {
-    const y = 232 + 38 * i;
+    const y = 232 + 52 * i;
     figure.text(4, y, name, "strong");
     figure.add("rect", { x: 4, y: y + 8, width: 396, height: 10, rx: 3, class: "track" });
     return { y: y + 13, bar: figure.add("rect", { x: 4, y: y + 8, height: 10, rx: 3, class: "n" }),
@@ -31,9 +31,9 @@ courseFigure("the-tap", {
     [p, (count) => 1 - tails[count]],
     [m, (count) => Math.floor((100 * hot[count - 1]) / hot[0]) / 100],
   ];
-  const grips = settings.map(([slider, setting], i) => figure.scrub(slider, [0, cuts[i].y - 26, 404, 38],
+  const grips = settings.map(([slider, setting], i) => figure.scrub(slider, [0, cuts[i].y - 26, 404, 52],
     (x) => setting(Math.min(n, Math.max(1, Math.round((x - 4.5) / STEP))))));
-  const left = figure.text(4, 350, "", "left");
+  const left = figure.text(4, 390, "", "left");
 
   return () => {
     const { letters, logits, text } = data[beginning.value];
@@ -50,7 +50,7 @@ courseFigure("the-tap", {
       const high = (HIGH * hot[i]) / hot[0];
       bar.setAttribute("y", FLOOR - high);
       bar.setAttribute("height", high);
-      bar.setAttribute("class", i < least ? "v" : "shade");
+      bar.setAttribute("class", i < least ? "a" : "shade");
       name.textContent = letters[i] === "end" ? "■" : letters[i];
     });
     kept.forEach((count, i) => {

@@ -64,7 +64,7 @@ courseFigure("the-valley", {
       const good = said[i] === word[i];
       right += good;
       text.textContent = said[i];
-      box.setAttribute("class", good ? "box v" : "box");
+      box.setAttribute("class", good ? "box a" : "box");
     });
     const show = (nats) => (nats < 0.01 ? nats.toExponential(0) : nats.toFixed(2));
     const [low, high] = [Math.min(...ends[n]), Math.max(...ends[n])];

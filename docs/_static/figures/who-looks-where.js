@@ -3,7 +3,7 @@
 courseFigure("who-looks-where", {
   title: "Who looks where.",
   riddle: "One head brings the ones. Which must you switch off to lose them?",
-  height: 236,
+  height: 262,
 }, (figure, data) => {
   const heads = data.heads;
   const word = figure.choice("Number", data.words.map(({ number }) => number));
@@ -13,7 +13,9 @@ courseFigure("who-looks-where", {
   const STEP = 24.4, TOP = 62, BOTTOM = 176;
   figure.text(4, 16, "what it reads, and the weight in %", "note");
   const drawn = figure.add("g");
-  figure.text(4, 228, "what it writes: press a letter", "note");
+  figure.text(4, 252, "what it writes: press a letter, or drag", "note");
+  let middles = [];
+  const here = figure.scrub(letter, [0, BOTTOM - 26, 404, 86], (at) => 1 + figure.nearest(middles, at));
   figure.plays(8, (t) => (letter.value = 1 + Math.floor(t * (letter.input.max - 0.01))));
 
   return () => {
@@ -26,11 +28,12 @@ courseFigure("who-looks-where", {
     letter.input.parentElement.querySelector("output").textContent = `${written[chosen]}, ${chosen + 1} of ${n}`;
     const middle = (count) => (i) => 202 + STEP * (i - (count - 1) / 2);
     const x = middle(source.length), y = middle(n);
+    drawn.replaceChildren();
+    const [weights, read, wrote] = ["weights", "read", "written"].map((part) => figure.add("g", { "data-part": part }, "", drawn));
     const line = (i, j, attributes) => figure.add("path", {
       d: `M${y(i)} ${BOTTOM - 16}C${y(i)} ${BOTTOM - 60} ${x(j)} ${TOP + 60} ${x(j)} ${TOP + 16}`, ...attributes,
-    }, "", drawn);
+    }, "", weights);
 
-    drawn.replaceChildren();
     map.forEach((row, i) => {
       if (i !== chosen) line(i, row.indexOf(Math.max(...row)), { class: "line thin pale" });
     });
@@ -39,16 +42,17 @@ courseFigure("who-looks-where", {
     });
     source.forEach((token, j) => {
       const percent = map[chosen][j];
-      figure.add("rect", { x: x(j) - 11, y: TOP - 15, width: 22, height: 30, rx: 5, class: "box" }, "", drawn);
-      figure.add("rect", { x: x(j) - 11, y: TOP - 15, width: 22, height: 30, rx: 5, class: "k", opacity: percent / 125 }, "", drawn);
-      figure.text(x(j), TOP + 5, token, "strong mid", drawn);
-      figure.text(x(j), TOP - 21, percent || "", "mid percent", drawn);
+      figure.add("rect", { x: x(j) - 11, y: TOP - 15, width: 22, height: 30, rx: 5, class: "box" }, "", read);
+      figure.add("rect", { x: x(j) - 11, y: TOP - 15, width: 22, height: 30, rx: 5, class: "k", opacity: percent / 125 }, "", read);
+      figure.text(x(j), TOP + 5, token, "strong mid", read);
+      figure.text(x(j), TOP - 21, percent || "", "mid percent", read);
     });
     written.forEach((token, i) => {
-      const press = figure.add("g", { class: "letter", onclick: () => { letter.value = i + 1; figure.draw(); } }, "", drawn);
-      figure.add("rect", { x: y(i) - 11, y: BOTTOM - 15, width: 22, height: 30, rx: 5, class: i === chosen ? "box q" : "box" }, "", press);
-      figure.text(y(i), BOTTOM + 5, token === " " ? "␣" : token, "strong mid", press);
+      figure.add("rect", { x: y(i) - 11, y: BOTTOM - 15, width: 22, height: 30, rx: 5, class: i === chosen ? "box q" : "box" }, "", wrote);
+      figure.text(y(i), BOTTOM + 5, token === " " ? "␣" : token, "strong mid", wrote);
     });
+    middles = written.map((_, i) => y(i));
+    here.at(y(chosen), BOTTOM + 32);
     const best = map[chosen].map((percent, j) => [percent, source[j]]).sort((a, b) => b[0] - a[0]).slice(0, 3);
     const most = best.filter(([percent]) => percent).map(([percent, token]) => `“${token}” ${percent} %`);
     const [whole] = runs, lost = off.value > 0 && whole.answer.startsWith(`${answer}-`);

@@ -11,7 +11,7 @@ courseFigure("why-root-d", {
 
   figure.text(4, 16, "scores", "strong");
   const spread = figure.text(400, 16, "", "end spread");
-  const plain = figure.add("path", { class: "track" }), hill = figure.add("path", { class: "q" });
+  const plain = figure.add("path", { class: "track" }), hill = figure.add("path", { class: "n" });
   figure.add("path", { class: "line thin", d: "M8 122H396" });
   for (const score of [-60, -30, 0, 30, 60]) figure.text(x(score), 138, score, "note mid");
 
