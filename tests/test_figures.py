@@ -1442,7 +1442,8 @@ class TestFilm:
         torch.testing.assert_close(drawn, expected, rtol=0, atol=0.01)
 
     def test_it_translates_and_ends_with_the_button(self, show, browser):
-        shown, stand = self.show(show, browser)
+        with before_scripts(browser, FASTER):
+            shown, stand = self.show(show, browser)
         end = shown.all("a.film-end")[0]
         stand(20)
         assert not end.is_displayed()

@@ -18,7 +18,6 @@ from torch import nn
 
 from ..base.core import eval_mode
 from ..base.guards import LARGEST, check_ids, check_int, check_tensor, check_that, check_type
-from ..data.batches import make_batches
 from ..data.text import PAD, pad_rows
 from ..data.tokens import SPECIALS, TextTokenizer, check_rows, check_tokenizer
 from ..models.build import sizes_of
@@ -371,6 +370,8 @@ def in_batches(
     "Ask in eval mode, rows of similar length together."
     if not rows:
         return []
+    from ..data.batches import make_batches  # here, since the Python of a page has none
+
     batches = make_batches(
         list(enumerate(rows)),
         max_tokens=max(max_tokens, *map(len, rows)),
