@@ -33,12 +33,12 @@ def of_mistake(name, mistake):
 def main(most, path):
     said = {}
     names = [name for name in STEP_NAMES if name not in NOT_THERE]
-    for name in some(names, 4):
+    for name in some(names, 8):
         for number, mistake in enumerate(definitions()[STEPS[name].definition].mistakes[:most]):
             said[f"{name} {number}"] = of_mistake(name, mistake)
     file = File(Path(path).read_text(encoding="utf-8"))
     space = file.space_with(())
-    for name in names:
+    for name in some(names, 4, 1):
         said[f"{name}, right"] = judge_here(file, name, (), space)
     json.dump({"torch": torch.__file__, "said": said}, sys.stdout)
 

@@ -1,8 +1,9 @@
 """Runs cells of pages, and asks the grader, with whichever `torch` is found first.
 
-`python tests/page_tools.py FOLDER PAGE ...` prints JSON: what each cell printed and which numbers
-it left behind, the faults of the exercises' entries, and what is said to odd answers. FOLDER holds
-what the site's archive has. tests/test_page_torch.py runs it twice.
+`python tests/page_tools.py FOLDER "PAGE ..." LESSON ...` prints JSON: what each cell of the pages
+printed and which numbers it left behind, the faults of the entries of the lessons' exercises, and
+what is said to odd answers. FOLDER holds what the site's archive has. tests/test_page_torch.py runs
+it twice.
 """
 
 import ast
@@ -26,7 +27,7 @@ from former_nb.grading import content, prove
 from former_nb.grading.ask import EXERCISES
 from former_nb.grading.check import check
 
-ODD_ONES = 12  # one of so many odd answers is given to an exercise
+ODD_ONES = 24  # one of so many odd answers is given to an exercise
 ODD = -12345.678  # right nowhere
 RESULTS = [ODD, *([ODD] * n for n in range(1, 9)), 0.5, [0.5, 0.5], "x", {}, None, ...]
 RESULTS += [torch.full((2, 3), ODD), torch.full((4,), ODD), torch.tensor([True, False])]
@@ -525,16 +526,15 @@ def judge_typed(folder):
     return verdicts
 
 
-def main(folder, *names):
-    pages = {name: run(ROOT / "nbs" / f"{name}.ipynb") for name in names}
+def main(folder, pages, *names):
+    pages = {name: run(ROOT / "nbs" / f"{name}.ipynb") for name in pages.split()}
     others = {"paper": "paper", "00_first_hour": "first_hour", "milestone_llama": "lesson_12"}
-    titles = [name.rpartition("/")[2] for name in names]
-    modules = {others.get(title, f"lesson_{title[:2]}") for title in titles}
+    modules = {others.get(name, f"lesson_{name[:2]}") for name in names}
     for module in modules:
         import_module(f"former_nb.exercises.{module}")
     numbers = sorted(n for n in EXERCISES if content.module_of(n) in modules)
     small = folder in torch.__file__  # with PyTorch, tests/test_exercises.py proves them all
-    faults = {number: [*prove.faults_of(number)] for number in some(numbers, 2) if small}
+    faults = {number: [*prove.faults_of(number)] for number in some(numbers, 4) if small}
     results = {"torch": torch.__file__, "pages": pages, "faults": faults}
     results |= {"odd": odd_answers(numbers)}
     json.dump(results | {"typed": judge_typed(Path(folder))}, sys.stdout)

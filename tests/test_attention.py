@@ -13,6 +13,7 @@ import torch
 import torch.nn.functional as F
 from attention_tools import Placed, with_weights, written
 from refusals import refuses
+from thorough import some, weekly
 from torch import nn
 from torch.testing import assert_close
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -506,7 +507,7 @@ def way(case, B=3, T=5):
     return layer, numbers(B, T, 24), call
 
 
-@pytest.mark.parametrize("case", WAYS)
+@pytest.mark.parametrize("case", some(WAYS, 2))
 def test_the_layer_compiles_without_graph_breaks(case):
     torch._dynamo.reset()
     layer, x, call = way(case)
@@ -534,6 +535,7 @@ def test_one_compiled_graph_serves_every_batch_and_length(name):
     sys.platform != "linux" or not (shutil.which("g++") or shutil.which("clang++")),
     reason="needs a C++ compiler",
 )
+@weekly
 def test_inductor_gives_the_same():
     torch._dynamo.reset()
     layer, x = layer_with("rotary", 2), numbers(2, 7, 24).requires_grad_()
@@ -554,7 +556,7 @@ class Named(nn.Module):
         return self.layer(*inputs, mask=mask, **self.options)
 
 
-@pytest.mark.parametrize("case", WAYS)
+@pytest.mark.parametrize("case", some(WAYS, 2, 1))
 def test_the_layer_exports_for_any_batch_and_length(case):
     layer, x, call = way(case)
     tensors = {name: call.pop(name) for name in ("memory", "mask") if name in call}

@@ -15,6 +15,7 @@ import pytest
 import torch
 from cli_tools import POSIX, SMALL, contents, done, former, no_option, process, refused
 from process_tools import OFFLINE, succeeds
+from thorough import some
 
 from former_nb.commands import train
 from former_nb.data.batches import make_batches
@@ -398,7 +399,7 @@ def test_a_dry_run_prints_settings_that_can_be_read_again_and_what_they_cost(own
     assert {file.name for file in tmp_path.iterdir()} == {"printed.toml", strange.name}
 
 
-@pytest.mark.parametrize("task", TASKS)
+@pytest.mark.parametrize("task", some(TASKS, 2))
 def test_a_dry_run_of_each_task_says_what_a_run_needs(own, task, monkeypatch):
     def no_network(source):
         raise OSError("there is none")

@@ -5,6 +5,7 @@ import copy
 import math
 import subprocess
 import sys
+from itertools import product
 from pathlib import Path
 from unittest import mock
 
@@ -13,6 +14,7 @@ import torch
 from pretend import KINDS, pretend
 from process_tools import succeeds
 from refusals import refuses
+from thorough import some
 
 from former_nb.base.core import pick_device
 from former_nb.data.batches import make_batches
@@ -116,8 +118,8 @@ def see_training(kind, which):
         assert on_device[name].tolist() == pytest.approx(on_cpu[name].tolist(), rel=1e-3)
 
 
-@each_kind
-@pytest.mark.parametrize("which", MODELS)
+@LINUX
+@pytest.mark.parametrize(("kind", "which"), some(product(KINDS, MODELS), 2))
 def test_training_waits_once_for_each_evaluation_and_learns_the_same(kind, which):
     alone(see_training, kind, which)
 
@@ -265,16 +267,17 @@ def see_graphs(which):
     assert 1 <= counters["stats"]["unique_graphs"] <= 3, counters["stats"]
 
 
-@pytest.mark.parametrize("which", MODELS)
+@pytest.mark.parametrize("which", some(MODELS, 2))
 def test_a_compiled_model_is_one_graph_for_all_lengths(which):
     alone(see_graphs, which)
 
 
-PAGES = {"cuda": "02_attention", "mps": "05_positions"}
+ON_DEVICE = [("mps", "02_attention"), ("cuda", "02_attention"), ("mps", "05_positions")]
 
 
-@each_kind
-def test_a_page_runs_on_the_device(kind):
-    page = f"nbs/{PAGES[kind]}.ipynb"
+@LINUX
+@pytest.mark.parametrize(("kind", "page"), some(ON_DEVICE, 3))
+def test_a_page_runs_on_the_device(kind, page):
+    page = f"nbs/{page}.ipynb"
     done = subprocess.run([sys.executable, "tests/pretend.py", kind, page], cwd=ROOT)
     assert done.returncode == 0

@@ -99,7 +99,7 @@ def quiet():
     pytest.importorskip("transformers").logging.set_verbosity_error()
 
 
-@pytest.mark.parametrize("name", HEALTHY)
+@pytest.mark.parametrize("name", some(HEALTHY, 2))
 def test_a_healthy_model_gets_no_alarm(name):
     found = diagnose(*HEALTHY[name]())
     assert not found.findings, str(found)
@@ -111,7 +111,7 @@ def test_a_rung_of_the_ladder_gets_no_alarm(key):
     assert not found.findings, str(found)
 
 
-@pytest.mark.parametrize("name", some(FAMILIES, 2))
+@pytest.mark.parametrize("name", some(FAMILIES, 3))
 def test_a_family_of_hugging_face_gets_no_alarm(name):
     found = diagnose(*family(name))
     assert not found.findings, str(found)
@@ -140,7 +140,7 @@ def test_weights_that_begin_at_one_are_units_that_are_the_same():
     assert "the units of a layer are all the same" in names
 
 
-@pytest.mark.parametrize(("fault", "name"), some(FAULTS, 2))
+@pytest.mark.parametrize(("fault", "name"), some(FAULTS, 3))
 def test_a_broken_one_is_told_what_is_wrong(fault, name):
     make, _ = BROKEN[fault]
     found = diagnose(*make())

@@ -5,6 +5,7 @@ Each is opened alone, from disk, with the scripts and the data that its lesson's
 
 import re
 import sys
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -19,7 +20,7 @@ from browser_tools import (
     without_scripts,
 )
 from course_tools import tool
-from thorough import some
+from thorough import THOROUGH, some
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -197,6 +198,7 @@ def test_every_figure_is_on_one_page_around_its_still_picture():
 
 @pytest.mark.parametrize("name", figures.FIGURES)
 def test_a_figure_is_small_silent_and_within_reach(show, browser, name):
+    turn = [*figures.FIGURES].index(name) % 2
     assert (figures.STATIC / f"{name}.js").stat().st_size < 6000
     for width, theme in [(1280, "light"), (390, "dark")]:
         shown = show(name, width, theme)
@@ -204,7 +206,8 @@ def test_a_figure_is_small_silent_and_within_reach(show, browser, name):
         assert not shown.solved, "the riddle is not for the hand"
         assert [e for e in browser.get_log("browser") if e["level"] in ("SEVERE", "WARNING")] == []
         assert browser.execute_script("return document.documentElement.scrollWidth") <= width
-        assert serious(browser) == []
+        if THOROUGH or width == (1280, 390)[turn]:
+            assert serious(browser) == []
         assert width < 1280 or browser.execute_script(SMALL) == []
 
 
@@ -507,7 +510,7 @@ def test_every_figure_keeps_its_state_in_the_address():
     assert {*CHANGED} == {*figures.FIGURES} - none
 
 
-@pytest.mark.parametrize("name", CHANGED)
+@pytest.mark.parametrize("name", some(CHANGED, 2))
 def test_what_a_hand_has_set_is_a_link_and_opens_again(show, browser, pages, name):
     act, state = CHANGED[name]
     shown = show(name)
@@ -624,7 +627,7 @@ def test_each_figure_with_a_grip_is_dragged_here():
     assert {name for name, *_ in DRAGS} == {*GRIPS}
 
 
-@pytest.mark.parametrize("name", some(GRIPS, 2))
+@pytest.mark.parametrize("name", some(GRIPS, 3))
 def test_a_finger_drags_to_the_side_or_taps_and_scrolls_downwards(by_finger, browser, name):
     shown = by_finger(name)
     values = lambda: [e.get_property("value") for e in shown.all("input[type=range]")]
@@ -662,7 +665,7 @@ def test_what_time_explains_plays():
     assert {*figures.FIGURES} - {*PLAYS} == {"film", "paint-the-mask", "the-tap", "train-your-own"}
 
 
-@pytest.mark.parametrize("name", some(PLAYS, 2))
+@pytest.mark.parametrize("name", some(PLAYS, 3))
 def test_a_figure_plays_once_and_ends_as_it_began(show, browser, name):
     show(name, 390)
     first = browser.execute_script(LOOKS)
@@ -686,7 +689,7 @@ def test_a_figure_plays_once_and_ends_as_it_began(show, browser, name):
         assert not shown.plays
 
 
-@pytest.mark.parametrize("name", PLAYS)
+@pytest.mark.parametrize("name", some(PLAYS, 2))
 def test_a_hand_stops_it_and_a_button_plays_it_again(show, browser, name):
     shown = show(name)
     first = browser.execute_script(LOOKS)
@@ -705,7 +708,7 @@ def test_a_hand_stops_it_and_a_button_plays_it_again(show, browser, name):
     assert "any" not in steps
 
 
-@pytest.mark.parametrize("name", some(PLAYS, 2, 1))
+@pytest.mark.parametrize("name", some(PLAYS, 4, 1))
 def test_it_does_not_begin_with_reduced_motion_from_a_link_or_after_a_hand(show, browser, name):
     still = lambda shown: (
         browser.execute_async_script("setTimeout(arguments[0], 300)") or (not shown.plays)
@@ -807,8 +810,9 @@ class TestTheLeak:
             before, after = run(now[None])[0], run(edited[None])[0]
         return (after - before).norm(dim=-1) / before.norm(dim=-1)
 
-    @pytest.mark.parametrize("choice", [(0,), (2,), (5,), (1, 4), ()])
-    @pytest.mark.parametrize("masked", [2, 1, 0])
+    CASES = [*product([(0,), (2,), (5,), (1, 4), ()], [2, 1, 0])]
+
+    @pytest.mark.parametrize("choice, masked", some(CASES, 2))
     def test_outputs_move_as_they_do_in_python(self, show, choice, masked):
         shown = show("the-leak")
         shown.all(".cell")[2].click()
@@ -1069,7 +1073,7 @@ class TestWhoLooksWhere:
         shown.keys(LEFT, "input[type=radio]", 6)
         self.agrees(shown, 36, "1.2", 3)
 
-    @pytest.mark.parametrize("number", [74, 21, 36, 99])
+    @pytest.mark.parametrize("number", some([74, 21, 36, 99], 2))
     def test_the_head_that_brings_the_ones_is_found(self, show, number):
         shown = show("who-looks-where")
         shown.press(str(number))
@@ -1098,7 +1102,7 @@ class TestMergeByMerge:
         assert shown.texts("text.next") == ["no merge is left"]
         assert shown.texts("text.count") == ["8 of 22"]
 
-    @pytest.mark.parametrize("n", [0, 57, 300])
+    @pytest.mark.parametrize("n", some([57, 0, 300], 3))
     def test_twenty_pages_and_a_word_of_yours(self, show, n):
         from former_nb.data.subwords import apply_bpe, count_words, train_bpe
 
@@ -1225,7 +1229,7 @@ class TestTheStream:
         shown.keys(" ", "button", 5)
         self.agrees(shown, "Mari", ["attention 2", "network 3"])
 
-    @pytest.mark.parametrize("text", ["Jo", "Kl"])
+    @pytest.mark.parametrize("text", some(["Kl", "Jo"], 2))
     def test_the_part_that_matters_most_is_found(self, show, text):
         shown = show("the-stream")
         shown.press(text)
@@ -1493,7 +1497,8 @@ class TestFilm:
         torch.testing.assert_close(drawn, expected, rtol=0, atol=0.01)
 
     def test_it_translates_and_ends_with_the_button(self, show, browser):
-        shown, stand = self.show(show, browser)
+        with before_scripts(browser, FASTER):
+            shown, stand = self.show(show, browser)
         end = shown.all("a.film-end")[0]
         stand(20)
         assert not end.is_displayed()

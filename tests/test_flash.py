@@ -11,6 +11,7 @@ import torch
 import torch.nn.functional as F
 from process_tools import succeeds
 from refusals import refuses
+from thorough import some
 from torch.nn.attention.bias import causal_lower_right
 from torch.testing import assert_close
 from torch.utils.flop_counter import FlopCounterMode
@@ -205,7 +206,7 @@ print(most() - before)
 
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="asks Linux for the peak")
-@pytest.mark.parametrize("which", ["blocks", "fused", "layer"])
+@pytest.mark.parametrize("which", some(["blocks", "layer", "fused"], 2))
 def test_attention_over_16384_tokens_trains_without_a_table(which):
     assert int(succeeds(PEAK, which)) < 16_384**2 * 4 / 4  # one table of float32 takes 1 GiB
 

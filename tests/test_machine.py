@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from browser_tools import BROWSER, DRIVER, serious, set_screen, start_browser, touched
+from thorough import some
 
 ROOT = Path(__file__).resolve().parents[1]
 STATIC = ROOT / "docs" / "_static"
@@ -331,7 +332,7 @@ def test_a_finger_switches_a_head_off_and_the_bars_answer(show, browser):
 
 
 @in_browser
-@pytest.mark.parametrize("width, theme", [(390, "dark"), (1280, "light")])
+@pytest.mark.parametrize("width, theme", some([(390, "dark"), (1280, "light")], 2))
 def test_it_is_within_reach_and_axe_finds_nothing_serious(browser, page, width, theme):
     small = """
     return [...document.querySelectorAll('.inside button')].filter((e) => {

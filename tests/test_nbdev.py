@@ -4,7 +4,9 @@ Quarto is no Python package, so a stand-in takes its place: what nbdev asks Quar
 writes where Quarto would, without a look at the text. All that nbdev itself does is real.
 """
 
+import json
 import os
+import re
 import runpy
 import shutil
 import subprocess
@@ -73,6 +75,18 @@ def keep_few(root):
             page.unlink()
 
 
+def keep_exports(root):
+    "Of the code of pages what they export, and the first cell."
+    kept = re.compile(r"#\| (export|default_exp|eval)|^(import|from) ", re.M)
+    for page in (root / "nbs").rglob("*.ipynb"):
+        notebook = json.loads(page.read_text(encoding="utf-8"))
+        cells = [(cell["cell_type"], "".join(cell["source"]), cell) for cell in notebook["cells"]]
+        cells = [cell for kind, source, cell in cells if kind != "code" or kept.search(source)]
+        notebook["cells"] = cells
+        text = json.dumps(notebook, ensure_ascii=False, indent=1, sort_keys=True)
+        page.write_text(text + "\n", encoding="utf-8")
+
+
 def commit(root):
     git(root, "init", "-q")
     git(root, "add", "-A")
@@ -115,8 +129,9 @@ def test_docs_readme_and_preview_end_and_leave_no_diff(project):
 
 
 def test_prepare_ends_and_leaves_no_diff(project):
-    "On a few pages: it runs every notebook, which `make test` does, too."
+    "On what a few pages export: it runs every notebook, which `make test` does, too."
     keep_few(project)
+    keep_exports(project)
     commit(project)
     for page in (project / "nbs").rglob("*.ipynb"):
         os.utime(page)  # newer than README.md, so that nbdev makes this again

@@ -17,6 +17,7 @@ import struct
 import subprocess
 import sys
 import zipfile
+from functools import cache
 from itertools import product
 from pathlib import Path
 from types import SimpleNamespace
@@ -36,7 +37,7 @@ from browser_tools import (
     without_scripts,
 )
 from course_tools import tool
-from thorough import some
+from thorough import THOROUGH, some
 
 ROOT = Path(__file__).resolve().parents[1]
 SITE = ROOT / "_site"
@@ -518,7 +519,7 @@ EVERY = os.environ.get("FORMER_NB_PAGES") == "all"
 GENERATED = [[p for p in PAGES if p.startswith(folder)] for folder in ("api/", "_modules/")]
 LONGEST = [max(pages, key=lambda p: (SITE / p).stat().st_size) for pages in GENERATED if pages]
 DIVES = [p for p in PAGES if p.startswith(("deeper/", "solutions/"))]
-FEWER = {*sum(GENERATED, []), *DIVES} - {*LONGEST, *some(DIVES, 2)}
+FEWER = {*sum(GENERATED, []), *DIVES} - {*LONGEST, *some(DIVES, 4)}
 OPENED = PAGES if EVERY else sorted({*PAGES} - FEWER)
 KINDS = """index.html 02_attention.html 14_number_words.html deeper/05_relative_positions.html
 solutions/02_attention.html api/attention/dot_product.html api/house.html
@@ -526,9 +527,10 @@ _modules/former_nb/attention/dot_product.html search.html 404.html
 slides/02_attention.html""".split()
 LIGHTS, WIDTHS = ["light", "dark"], [1280, 390]
 CHARTS = [p for p in PAGES if 'class="vega-chart"' in (SITE / p).read_text(encoding="utf-8")]
-SCREENS = [(page, 1280, "light") for page in KINDS]
-SCREENS += [(KINDS[0], 390, "dark"), (KINDS[2], 390, "light"), (KINDS[3], 1280, "dark")]
+SCREENS = [(KINDS[0], 390, "dark"), (KINDS[2], 390, "light"), (KINDS[3], 1280, "dark")]
 SCREENS += [("404.html", 1280, "dark")]
+OTHERS = {*KINDS} - {page for page, *_ in SCREENS}
+SCREENS += [(page, 1280, "light") for page in KINDS if THOROUGH or page in OTHERS]
 SCREENS = [*product([*PAGES, "404.html"], WIDTHS, LIGHTS)] if EVERY else SCREENS
 in_browser = [
     pytest.mark.skipif(not (BROWSER and DRIVER), reason="Chromium or chromedriver is missing"),
@@ -676,6 +678,27 @@ def faults(browser, url):
     found["wide"] = browser.execute_script(WIDEST)
     set_screen(browser)
     return {kind: what for kind, what in found.items() if what}
+
+
+@pytest.fixture(scope="module")
+def lesson(browser, site):
+    "What one visit to a page of the path finds, by kind; each is visited once."
+
+    @cache
+    def seen(page):
+        wrapped = {}
+        found = {"faults": faults(browser, f"{site}{page}.html")}
+        for kind, script in {"holes": HOLES, "comments": COMMENTS, "voids": VOIDS}.items():
+            found[kind] = browser.execute_async_script(script)
+        try:
+            for width in (1280, 1440, 1920):
+                set_screen(browser, width)
+                wrapped[width] = browser.execute_script(LINES)
+        finally:
+            set_screen(browser)
+        return found | {"lines": wrapped}
+
+    return seen
 
 
 @in_browser[1]
@@ -995,6 +1018,9 @@ class TestLive:
             torch.testing.assert_close(seen[at], w[0], **near)
 
 
+KEPT = ["{", "[]", "null", "words", "[1, 2, 3]", '["a"]', "", "{}"]
+
+
 class TestPages:
     pytestmark = in_browser
 
@@ -1010,8 +1036,10 @@ class TestPages:
             set_screen(browser)
 
     @pytest.mark.parametrize("page", OPENED)
-    def test_page_is_whole_silent_and_fits_a_phone(self, browser, site, page):
-        assert faults(browser, site + page) == {}
+    def test_page_is_whole_silent_and_fits_a_phone(self, browser, site, lesson, page):
+        step = page.removesuffix(".html")
+        found = lesson(step)["faults"] if step in order.STEPS else faults(browser, site + page)
+        assert found == {}
 
     @pytest.mark.parametrize("page", [page for page in PAGES if re.match(r"\d\d_", page)][:1])
     def test_page_opens_from_a_folder(self, browser, page):
@@ -1044,7 +1072,8 @@ class TestPages:
     def test_search_shows_what_it_found(self, browser, site, base):
         start = site if base == "http" else SITE.resolve().as_uri() + "/"
         assert faults(browser, start + "search.html?q=Queries, keys and values") == {}
-        found = lambda css: [e.text for e in browser.find_elements("css selector", css)]
+        each = "return [...document.querySelectorAll(arguments[0])].map((e) => e.innerText.trim())"
+        found = lambda css: browser.execute_script(each, css)
         links, excerpts = "#search-results a", "#search-results p"
         assert found(links)[0] == "02 \u00b7 Queries, keys and values"
         assert "You come with a question, the query" in found(excerpts)[0]
@@ -1140,7 +1169,7 @@ class TestPages:
             there("deeper/04_flash.html")
 
     @pytest.mark.parametrize("page", ["index.html", "14_number_words.html"])
-    @pytest.mark.parametrize("width", [1280, 1000, 768, 390])
+    @pytest.mark.parametrize("width", some([1280, 1000, 390, 768], 2))
     def test_nothing_moves_when_the_model_comes(self, browser, site, page, width):
         from selenium.webdriver.support.ui import WebDriverWait
 
@@ -1167,13 +1196,13 @@ class TestPages:
             command("Network.setCacheDisabled", {"cacheDisabled": False})
             set_screen(browser)
 
-    @pytest.mark.parametrize("width, turn", [(390, 0), (768, 1), (1000, 0), (1280, 1), (1920, 0)])
+    @pytest.mark.parametrize("width, turn", [(390, 0), (768, 1), (1000, 2), (1280, 3), (1920, 0)])
     def test_a_figure_has_its_place_before_it_comes(self, browser, width, turn):
         heights = tool("heights")
         found = [(n, page) for n, page in heights.pages(SITE).values() if n != "train-your-own"]
         assert found
         try:
-            for name, page in some(found, 2, turn):  # by turns
+            for name, page in some(found, 4, turn):  # by turns
                 total, *_, kept = heights.measure(browser, page, name, width)
                 assert abs(total - kept) < 8, (name, "python tools/heights.py")
         finally:
@@ -1304,7 +1333,7 @@ class TestPages:
         link = site + "14_number_words.html#figure=the-translator&german=sieben"
         wait(lambda: browser.current_url == link)
 
-    @pytest.mark.parametrize("width", [768, 834, 1024, 1280])
+    @pytest.mark.parametrize("width", some([768, 834, 1280, 1024], 2))
     def test_each_end_of_the_line_and_the_own_station_can_be_reached(self, browser, site, width):
         inside = """
         const line = document.querySelector('.path'), box = line.getBoundingClientRect();
@@ -1339,7 +1368,7 @@ class TestPages:
             visit(browser, f"{site}{page}.html")
             assert browser.execute_script(seen) == words, page
 
-    @pytest.mark.parametrize("value", ["{", "null", "[]", "words", "[1, 2, 3]", '["a"]', "{}", ""])
+    @pytest.mark.parametrize("value", some(KEPT, 2))
     def test_no_value_that_is_kept_stops_a_page(self, browser, site, value):
         visit(browser, site + "index.html")
         names = ["light", "stopped", "tried", "02_attention.html", "mine.py steps", "02.1 verdict"]
@@ -1425,7 +1454,7 @@ class TestPages:
         finally:
             set_screen(browser)
 
-    @pytest.mark.parametrize("base", ["http", "file"])
+    @pytest.mark.parametrize("base", some(["http", "file"], 2))
     def test_the_home_page_and_the_line_go_on_where_the_reader_stopped(self, browser, site, base):
         start = site if base == "http" else SITE.resolve().as_uri() + "/"
         link = lambda: browser.find_elements("css selector", ".go-on a")
@@ -1488,9 +1517,8 @@ class TestPages:
             set_screen(browser)
 
     @pytest.mark.parametrize("page", tool("order").STEPS)
-    def test_no_column_has_a_large_hole(self, browser, site, page):
-        visit(browser, f"{site}{page}.html")
-        found = browser.execute_async_script(HOLES)
+    def test_no_column_has_a_large_hole(self, lesson, page):
+        found = lesson(page)["holes"]
         assert found and max(max(holes) for holes in found) < LARGEST
 
     def test_what_would_leave_a_hole_is_as_wide_as_the_page(self, browser, site):
@@ -1508,32 +1536,24 @@ class TestPages:
         assert wide == 1 and below and other < 0.7
 
     @pytest.mark.parametrize("page", order.STEPS)
-    def test_no_line_of_a_lesson_wraps_on_a_screen_of_two_columns(self, browser, site, page):
+    def test_no_line_of_a_lesson_wraps_on_a_screen_of_two_columns(self, lesson, page):
         """What a hundred letters need is there from 1366 on; below, the last few scroll."""
-        try:
-            visit(browser, f"{site}{page}.html")
-            for width in (1280, 1440, 1920):
-                set_screen(browser, width)
-                wrapped, over, size = browser.execute_script(LINES)
-                assert wrapped == [] and over <= (ROOM if width < 1366 else 0) and size >= 14
-        finally:
-            set_screen(browser)
+        for width, (wrapped, over, size) in lesson(page)["lines"].items():
+            assert wrapped == [] and over <= (ROOM if width < 1366 else 0) and size >= 14
 
-    def test_a_comment_stands_beside_the_top_of_its_picture(self, browser, site):
+    def test_a_comment_stands_beside_the_top_of_its_picture(self, lesson):
         """Or directly below the words of its row, where these end lower."""
         count = 0
         for page in order.STEPS:
-            visit(browser, f"{site}{page}.html")
-            for beside_picture, below_words, words in browser.execute_async_script(COMMENTS):
+            for beside_picture, below_words, words in lesson(page)["comments"]:
                 count += 1
                 assert beside_picture <= 120 or below_words <= 40, (page, words)
                 assert beside_picture >= -120 or below_words <= 40, (page, words)
         assert count > 15
 
     @pytest.mark.parametrize("page", order.STEPS)
-    def test_no_heading_stands_over_an_empty_third_of_a_screen(self, browser, site, page):
-        visit(browser, f"{site}{page}.html")
-        assert [gap for gap in browser.execute_async_script(VOIDS) if gap > 350] == []
+    def test_no_heading_stands_over_an_empty_third_of_a_screen(self, lesson, page):
+        assert [gap for gap in lesson(page)["voids"] if gap > 350] == []
 
     def test_menus_open_with_keys_and_close_with_escape(self, browser, site):
         from selenium.webdriver.common.action_chains import ActionChains

@@ -288,8 +288,8 @@ def one_line(text):
 @pytest.mark.parametrize("task", TASKS)
 def test_help_says_of_each_setting_what_it_may_be(task):
     "By the table that its guard asks; a flag of true and false says it by its name."
-    shown = setting_options(TASKS[task])
-    for name, setting in list_settings(TASKS[task]).items():
+    shown, settings = setting_options(TASKS[task]), list_settings(TASKS[task])
+    for name, setting in settings.items():
         rule = TASKS[task].rules.get(name)
         help = shown[name][0].__metadata__[0].help
         if setting.kind in (int, float):
@@ -297,7 +297,7 @@ def test_help_says_of_each_setting_what_it_may_be(task):
             assert rule.words in help, name
         elif isinstance(rule, tuple) and setting.kind is str:
             assert f"one of {', '.join(rule)}" in help, name
-    common = {name for name in MODEL | TRAINING if name in list_settings(TASKS[task])}
+    common = {name for name in MODEL | TRAINING if name in settings}
     assert common == {field.name for field in fields(Task)}
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from course_tools import tool
+from thorough import some
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -323,7 +324,7 @@ def test_the_first_ten_minutes_change_what_is_there():
 # ---------------------------------------------------------------- models
 
 
-@pytest.mark.parametrize("name", ["names", "numbers", "shakespeare"])
+@pytest.mark.parametrize("name", some(["names", "numbers", "shakespeare"], 2))
 def test_the_models_that_ship_can_be_made_again(name, tmp_path, monkeypatch, capsys):
     "As tools/models.py makes them, but for the steps: two, and few numbers."
     models = tool("models")

@@ -15,6 +15,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+from thorough import weekly
 
 import former_nb
 
@@ -195,6 +196,7 @@ def test_pyright_finds_nothing_in_the_programs(found_by_pyright):
     assert [fault for fault in found_by_pyright if fault[0] != "wrong.py"] == []
 
 
+@weekly
 def test_mypy_strict_finds_nothing_in_the_programs(examples):
     pytest.importorskip("mypy")
     command = [sys.executable, "-m", "mypy", "--strict", "--follow-imports", "silent"]

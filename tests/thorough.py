@@ -9,3 +9,10 @@ def some(cases, of, first=0):
     "One of so many cases, from the `first` on."
     cases = list(cases)
     return cases if THOROUGH else cases[first::of]
+
+
+def weekly(test):
+    "A test that is run with all cases only."
+    import pytest  # some of this runs where there is none
+
+    return pytest.mark.skipif(not THOROUGH, reason="once a week")(test)

@@ -27,8 +27,11 @@ def said_of(name, mistake):
     return (known.named(name, given, wrong) or "not named") if wrong else ""
 
 
-def faults_of(key):
-    "Sentences about entries of a definition that don't prove themselves, and about its questions."
+def faults_of(key, which=slice(None)):
+    """Sentences about entries of a definition that don't prove themselves, and about its questions.
+
+    `which` of its entries are tried.
+    """
     steps = [one.name for one in (ASKED if key in EXERCISES else STEPS).values()]
     steps = [name for name in steps if step(name).definition == key]
     if not steps:
@@ -40,7 +43,7 @@ def faults_of(key):
             )
             if error:
                 yield f"{name}: {call.what}: the right one raises {error!r}"
-    for mistake in definition(key).mistakes:
+    for mistake in definition(key).mistakes[which]:
         said = [said_of(name, mistake) for name in steps]
         if mistake.sentence not in said:
             others = " | ".join(one for one in said if one) or "accepted"
