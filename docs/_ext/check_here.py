@@ -63,9 +63,9 @@ EXERCISE = re.compile(r'^check\("((?:\d\d|first_hour|paper)\.\d+)", (.+)\);?$', 
 RUNG = re.compile(r'^rung\("(\w+)", ', re.M)  # measures a model of the ladder
 TRAINED = ("00d", "01", "02", "03")  # those that the page's own Python can train in a minute
 TOO_LONG = (
-    "This training takes seconds in the notebook, on your machine or on Colab. The small PyTorch of "
-    "this page is plain Python and would take many minutes. Save your file beside the notebook as "
-    "mine.py, run former-nb check mine.py once, and the notebook trains with your definitions."
+    "This training takes seconds in the notebook, on your machine or on Colab. The small PyTorch "
+    "of this page is plain Python and would take many minutes. Save your file beside the notebook "
+    "as mine.py, run former-nb check mine.py once, and the notebook trains with your definitions."
 )
 
 REPORT = re.compile(r'^check\("project", ', re.M)  # judges the report of the project

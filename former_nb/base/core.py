@@ -35,7 +35,9 @@ def set_seed(
     seed: int,  # 0 to 2**32 - 1
 ) -> None:
     "Seed Python's, NumPy's and torch's random numbers. Raises `ValueError` outside the range."
-    np.random.seed(seed)  # the strictest of them
+    if not 0 <= seed < 2**32:
+        raise ValueError(f"seed: expected 0 to {2**32 - 1}, got {seed}")
+    np.random.seed(seed)  # the strictest of them about types
     random.seed(seed)
     torch.manual_seed(seed)
 

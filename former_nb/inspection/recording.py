@@ -209,11 +209,19 @@ def wrap_innermost(
     if isinstance(attend, partial) and callable(attend.args[0]):  # positions around a function
         inner, *rest = attend.args
         return partial(attend.func, wrap_innermost(inner, wrap), *rest, **attend.keywords)
-    if hasattr(attend, "attend"):  # a cache: its copy writes to the same buffer
-        outer = copy(attend)
-        outer.attend = wrap_innermost(attend.attend, wrap)
-        return outer
+    if hasattr(attend, "attend"):  # a cache
+        return partial(_call_around, attend, wrap)
     return wrap(attend)
+
+
+def _call_around(cache, wrap, *args, **kwargs):
+    "Call a cache that attends by `wrap` of its function, for this time."
+    inner = cache.attend
+    cache.attend = wrap_innermost(inner, wrap)
+    try:
+        return cache(*args, **kwargs)
+    finally:
+        cache.attend = inner
 
 
 def _watch_ours(module, see):

@@ -34,7 +34,6 @@ from .parts import (
 from .post_norm import PostNormBlock, PostNormDecoderBlock
 
 __all__ = [
-    "check_memory",
     "build_network",
     "build_norm",
     "build_positions",
