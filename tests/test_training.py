@@ -419,7 +419,7 @@ def test_data_that_differ_in_one_number_of_their_last_row_are_other_data(tmp_pat
     config, kept = TrainingConfig(steps=2), dict(folder=tmp_path, resume=True)
     first = run(config, **{part: made(3)}, **kept)
     assert alike(run(config, model(seed=5), **{part: made(3)}, **kept), first)
-    with pytest.raises(ValueError, match=f"is of another run: SHA-256 of {part}='"):
+    with pytest.raises(ValueError, match=f"is of another run: rows of {part}='"):
         run(config, model(seed=5), **{part: made(4)}, **kept)
 
 
@@ -435,7 +435,7 @@ OTHERS = {
         model=lambda: model().double()
     ),
     "batches of train=5, not 4": dict(train=lambda: batches(4)),
-    "SHA-256 of train=": dict(train=LOADERS["noise in collate"], valid=HOPELESS),
+    "rows of train=": dict(train=LOADERS["noise in collate"], valid=HOPELESS),
 }
 
 

@@ -56,7 +56,7 @@ def describe_run(
     data = {}
     for name in ("train", "valid"):
         data[f"batches of {name}"] = len(getattr(run, name))
-        data[f"SHA-256 of {name}"] = _digits(run.read(name))
+        data[f"rows of {name}"] = _digits(run.read(name))
     return asdict(run.config) | data | weights
 
 
