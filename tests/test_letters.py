@@ -243,7 +243,7 @@ ENTER, SPACE, RIGHT = "\ue007", " ", "\ue014"
 STATE = "return document.querySelector('.figure').dataset.state"
 WRITTEN = "return [...document.querySelectorAll('.letters-words span')].map((e) => e.textContent)"
 POINTS = """
-const line = document.querySelector('.figure svg path.line.q');
+const line = document.querySelector('.figure svg path.line.a');
 return (line?.getAttribute('d') ?? '').split('L').length;
 """
 
