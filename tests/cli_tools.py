@@ -28,6 +28,15 @@ def process(*words, before="", stdin=b""):
     return fork(before + "\nfrom former_nb.cli import main\nmain()", *words, stdin=stdin)
 
 
+def begun(*words, **how):
+    "A command whose output is being read."
+    code = "from former_nb.cli import main; main()"
+    if os.name == "posix":
+        code = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); " + code
+    how = dict(stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=os.environ | OFFLINE) | how
+    return subprocess.Popen([sys.executable, "-c", code, *map(str, words)], **how)
+
+
 def _stream(content=b""):
     return io.TextIOWrapper(io.BufferedRandom(io.BytesIO(content)), encoding="utf-8")
 
@@ -80,12 +89,3 @@ def no_option(result, *words):
 def contents(folder):
     "Name and bytes of each file of a folder."
     return {file.name: file.read_bytes() for file in folder.iterdir()}
-
-
-def begun(*words, **how):
-    "A command whose output is being read."
-    code = "from former_nb.cli import main; main()"
-    if os.name == "posix":
-        code = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); " + code
-    how = dict(stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=os.environ | OFFLINE) | how
-    return subprocess.Popen([sys.executable, "-c", code, *map(str, words)], **how)
