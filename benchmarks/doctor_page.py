@@ -116,7 +116,7 @@ CAUSES = {  # category/root cause -> names of findings that name it, broken mode
 def said_in_tests():
     "The right name of each fault that is found."
     sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
-    from test_diagnosis import FAULTS
+    from test_probes import FAULTS
 
     return dict(FAULTS)
 

@@ -9,17 +9,32 @@ from contextlib import redirect_stderr, redirect_stdout
 
 import pytest
 import torch
-from process_tools import fork
+from process_tools import OFFLINE, fork
 
 from former_nb.cli import main
 
+CPU = ["--device", "cpu"]
 SMALL = "--d-model 16 --n-heads 2 --n-layers 1 --device cpu".split()
+TINY = ["--epochs", "1", *SMALL]
+SIZES = ["--rows", 250, "--length", 5, "--symbols", 8, *SMALL]
+MODEL = ("config.json", "model.safetensors", "tokenizer.json")
+LIST = [a + b for a in ("jo", "mi", "au", "ra") for b in ("nas", "da", "rė", "tas", "va")]
+ODD = "\x1b]0;PWN\x07abc\u202ecba\u200f\x9b2J"  # what no terminal may get
 POSIX = pytest.mark.skipif(os.name == "nt", reason="Windows has neither these signals nor limits")
 
 
 def process(*words, before="", stdin=b""):
     "The command in a process of its own, which runs the Python of `before` first."
     return fork(before + "\nfrom former_nb.cli import main\nmain()", *words, stdin=stdin)
+
+
+def begun(*words, **how):
+    "A command whose output is being read."
+    code = "from former_nb.cli import main; main()"
+    if os.name == "posix":
+        code = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); " + code
+    how = dict(stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=os.environ | OFFLINE) | how
+    return subprocess.Popen([sys.executable, "-c", code, *map(str, words)], **how)
 
 
 def _stream(content=b""):

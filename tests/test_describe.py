@@ -7,8 +7,8 @@ matplotlib.use("Agg")
 import pandas as pd
 import pytest
 import torch
+from recording_tools import hooks, ours, theirs
 from refusals import every_row
-from test_attention_maps import hooks, ours, theirs
 from torch import nn
 
 from former_nb.base.flops import short_number

@@ -4,8 +4,8 @@ from copy import deepcopy
 
 import pytest
 import torch
+from recording_tools import PADDED, hooks, ours
 from refusals import refuses
-from test_attention_maps import PADDED, hooks, ours
 from test_your_attention import (
     BOTH,
     FAMILIES,

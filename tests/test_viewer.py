@@ -21,8 +21,8 @@ from browser_tools import (
     without_scripts,
 )
 from cli_tools import done, former, refused
+from recording_tools import ours, theirs
 from refusals import every_row
-from test_attention_maps import ours, theirs
 from torch import nn
 
 from former_nb.base.core import set_seed

@@ -1,5 +1,4 @@
-"""A translator keeps the order, loses no line to another, and says what it could not read; its
-scores are sacreBLEU's."""
+"""A translator keeps the order, loses no line to another, and says what it could not read."""
 
 import gzip
 import random
@@ -7,35 +6,17 @@ import random
 import pytest
 import torch
 from refusals import every_row
+from translation_tools import PAIRS, TOKENIZER, translator
 
 from former_nb.base.core import set_seed
 from former_nb.data.text import pad_rows
 from former_nb.data.tokenization import CharTokenizer, encode_texts
-from former_nb.data.toy_data import number_pairs
 from former_nb.decoding.number_words import greedy_decode
-from former_nb.decoding.translating import (
-    read_pairs,
-    split_text,
-    stream_translations,
-    translate,
-)
-from former_nb.inspection.translation import average_weights, pair_rows
+from former_nb.decoding.translating import read_pairs, split_text, stream_translations, translate
+from former_nb.inspection.translation import pair_rows
 from former_nb.models.bart import BartEncoderDecoder
 from former_nb.models.config import TransformerConfig
-from former_nb.models.savable import EncoderDecoder
 from former_nb.saving.saving import load_model, save_model
-
-PAIRS = number_pairs()["train"][:400]
-TOKENIZER = CharTokenizer.train([text for pair in PAIRS for text in pair])
-
-
-def translator(seed=0, max_len=60, tokenizer=TOKENIZER, **sizes):
-    "Untrained, in eval mode."
-    set_seed(seed)
-    sizes = dict(d_model=24, n_heads=4, n_layers=2, d_ff=48, positions="rotary") | sizes
-    return EncoderDecoder.from_config(
-        TransformerConfig(tokenizer.vocab_size, max_len, **sizes)
-    ).eval()
 
 
 @pytest.fixture(scope="module")
@@ -128,15 +109,6 @@ def test_sentences_are_cut_at_their_ends_where_that_is_enough():
     assert split_text("", tokenizer, 4) == split_text("  ", tokenizer, 4) == []
 
 
-def test_the_mean_of_weights():
-    states = [translator(seed).state_dict() for seed in range(3)]
-    mean = average_weights(states)
-    for name, t in mean.items():
-        wanted = sum(s[name] for s in states) / 3 if t.is_floating_point() else states[0][name]
-        torch.testing.assert_close(t, wanted)
-    translator().load_state_dict(mean)
-
-
 def test_saved_and_loaded_it_translates_alike(fixed, tmp_path):
     save_model(tmp_path / "m", fixed, TOKENIZER)
     (tmp_path / "m" / "README.md").write_text("mine")
@@ -160,29 +132,11 @@ def test_files_become_pairs(tmp_path):
     assert rows == list(zip(encode_texts(["eins"], TOKENIZER), encode_texts(["one"], TOKENIZER)))
 
 
-def test_what_just_fits_the_model_is_learned_from():
-    a = encode_texts(["eins", "sechs"], TOKENIZER)  # 6 and 7 tokens
-    pairs = [("eins", "sechs"), ("sechs", "sechs"), ("eins", "sieben")]
-    assert pair_rows(pairs, TOKENIZER, 6) == [(a[0], a[1])]  # the last token is never read
-
-
-def test_a_target_begins_as_the_decoder_of_its_model_does():
-    tokenizer = CharTokenizer("ab")
-    tokenizer.before, tokenizer.start = (), (0,)  # as Marian's
-    a, b = 4, 5
-    found = pair_rows([("a", "b"), ("ab", "bab"), ("", "a"), ("a", "")], tokenizer, 4)
-    assert found == [([a, 2], [0, b, 2]), ([a, b, 2], [0, b, a, b, 2])]
-
-
 OTHER = CharTokenizer("ab")
 SAY = lambda *args, **how: translate(translator(), TOKENIZER, *args, **how)
 STREAM = lambda lines: stream_translations(translator(), TOKENIZER, lines)
-TWO = [translator().state_dict(), translator(d_ff=50).state_dict()]
+
 BAD = [
-    ("no states", lambda: average_weights([]), ValueError, "states"),
-    ("two models", lambda: average_weights(TWO), ValueError, "states"),
-    ("nothing fits", lambda: pair_rows([("eins", "")], TOKENIZER, 20), ValueError, "pairs"),
-    ("max_len", lambda: pair_rows(PAIRS, TOKENIZER, 0), ValueError, "max_len"),
     ("no file", lambda: read_pairs("/nowhere/a", "/nowhere/b"), ValueError, "file"),
     ("a single text", lambda: STREAM("eins"), TypeError, "lines"),
     ("no beams", lambda: SAY(["eins"], 0), ValueError, "num_beams"),

@@ -1,11 +1,12 @@
-"""Attention is recorded, and heads are changed, in our models, in PyTorch's layers and in those of
-Hugging Face's Transformers; outputs stay what they were, and nothing is left behind."""
+"""Attention is recorded in our models, in PyTorch's layers and in those of Hugging Face's
+Transformers; outputs stay what they were, and nothing is left behind."""
 
 from functools import partial
 
 import numpy as np
 import pytest
 import torch
+from recording_tools import MODEL, NEAR, PADDED, READERS, TOKENS, encoder, hooks, ours, run, theirs
 from refusals import every_row, refuses
 from torch import nn
 from torch.testing import assert_close
@@ -18,12 +19,7 @@ from former_nb.attention.multi_head import MultiHeadAttention
 from former_nb.attention.relative_positions import ALiBi
 from former_nb.base.core import set_seed
 from former_nb.decoding.caches import KVCache, LayerCache
-from former_nb.inspection.ablation import (
-    ablate_heads,
-    edit_heads,
-    find_heads,
-    record_heads,
-)
+from former_nb.inspection.ablation import record_heads
 from former_nb.inspection.recording import (
     Recorder,
     find_attention,
@@ -31,82 +27,8 @@ from former_nb.inspection.recording import (
     summarize_heads,
     wrap_innermost,
 )
-from former_nb.models.config import TransformerConfig
 from former_nb.models.parts import attend_beams
-from former_nb.models.savable import Classifier, EncoderDecoder, LanguageModel
-
-NEAR = dict(atol=1e-5, rtol=1e-5)
-
-
-def ours(kind, seed=0, **sizes):
-    "An untrained model whose weights are as large as after training."
-    set_seed(seed)
-    sizes = dict(d_model=24, n_heads=4, n_layers=2, d_ff=48, dropout=0.3) | sizes
-    config = TransformerConfig(11, 12, **sizes)
-    model = kind.from_config(config, *[3] * (kind is Classifier))
-    for weight in model.parameters():
-        if weight.ndim > 1:
-            nn.init.normal_(weight, std=0.3)
-    return model.eval()
-
-
-def theirs(name):
-    transformers = pytest.importorskip("transformers")
-    torch.manual_seed(0)
-    wide = dict(hidden_size=24, num_hidden_layers=2, num_attention_heads=4, intermediate_size=20)
-    both = dict(d_model=24, decoder_layers=2, decoder_attention_heads=3, decoder_ffn_dim=20)
-    both |= dict(encoder_layers=2, encoder_attention_heads=4, encoder_ffn_dim=20)
-    sizes = {
-        "GPT2": dict(n_embd=24, n_layer=2, n_head=4, n_positions=16),
-        "Bert": wide | dict(max_position_embeddings=16),
-        "Bart": both | dict(max_position_embeddings=16),
-        "T5": dict(d_model=24, d_kv=6, num_layers=2, num_heads=4, d_ff=20),
-        "Llama": wide | dict(max_position_embeddings=16, num_key_value_heads=2),
-        "DistilBert": dict(dim=24, n_layers=2, n_heads=4, hidden_dim=20),
-    }[name]
-    config = getattr(transformers, f"{name}Config")(vocab_size=11, **sizes)
-    return getattr(transformers, f"{name}Model")(config).eval()
-
-
-TOKENS = torch.tensor([[7, 3, 9, 4, 8, 5]])
-PADDED = torch.tensor([[7, 3, 9, 4, 8, 5], [6, 2, 7, 10, 0, 0]])  # 0 is padding
-READERS = {
-    "language model": lambda: (ours(LanguageModel), (PADDED[:1],), {}),
-    "grouped, rotary": lambda: (
-        ours(LanguageModel, n_kv_heads=2, positions="rotary"),
-        (TOKENS,),
-        {},
-    ),
-    "classifier": lambda: (ours(Classifier), (PADDED,), {}),
-    "translator": lambda: (ours(EncoderDecoder), (PADDED, PADDED[:, :4]), {}),
-    **{
-        name: lambda name=name: (theirs(name), (), dict(input_ids=TOKENS))
-        for name in ("GPT2", "Bert", "Llama", "DistilBert")
-    },
-    **{
-        name: lambda name=name: (
-            theirs(name),
-            (),
-            dict(input_ids=TOKENS, decoder_input_ids=TOKENS[:, :4]),
-        )
-        for name in ("Bart", "T5")
-    },
-}
-
-
-def run(model, args, kwargs):
-    with torch.no_grad():
-        found = model(*args, **kwargs)
-    return found if isinstance(found, torch.Tensor) else found.last_hidden_state
-
-
-def hooks(model):
-    return [
-        (part, kept)
-        for part in model.modules()
-        for kept in (part._forward_hooks, part._forward_pre_hooks)
-        if kept
-    ]
+from former_nb.models.savable import EncoderDecoder, LanguageModel
 
 
 @pytest.mark.parametrize("case", READERS)
@@ -176,14 +98,6 @@ def test_a_recorder_stands_inside_of_positions_masks_and_a_cache():
     assert not seen
 
 
-def weights_of(layer, x, **how):
-    "The weights of the only layer of attention."
-    with record_attention(layer) as weights, torch.no_grad():
-        layer(x, is_causal=True, **how)
-    [w] = weights.values()
-    return w
-
-
 def test_another_function_is_recorded():
     set_seed(0)
     (q, k, v), seen = heads(), []
@@ -236,8 +150,8 @@ def test_what_transformers_itself_returns_is_recorded(name):
     model.set_attn_implementation("eager")
     with torch.no_grad():
         found = model(input_ids=TOKENS, output_attentions=True).attentions
-    for ours, wanted in zip(weights.values(), found, strict=True):
-        assert_close(ours, wanted, **NEAR)
+    for recorded, wanted in zip(weights.values(), found, strict=True):
+        assert_close(recorded, wanted, **NEAR)
 
 
 def test_the_way_of_computing_is_put_back_after_an_error():
@@ -280,25 +194,6 @@ def test_a_layer_of_pytorch_answers_its_caller_as_ever(batch_first, asked):
             assert_close(layer(x, x, x, attn_mask=mask)[0], y, **NEAR)
     assert weights[""].shape == (5, 3, 5, 5) and heads["self", 1, 3].shape == (5, 5, 4)
     assert not weights[""].triu(1).any() and not hooks(layer)
-
-
-def encoder(seed=0):
-    set_seed(seed)
-    layer = nn.TransformerEncoderLayer(12, 2, 16, batch_first=True)
-    return nn.TransformerEncoder(layer, 2).eval()
-
-
-@pytest.mark.filterwarnings("ignore:The PyTorch API of nested")
-def test_heads_of_a_padded_encoder_can_be_changed():
-    model, x = encoder(), torch.randn(2, 5, 12)
-    padding = torch.tensor([[False] * 5, [False] * 3 + [True] * 2])
-    with torch.no_grad():
-        before = model(x, src_key_padding_mask=padding)
-        with record_heads(model) as heads:
-            assert_close(model(x, src_key_padding_mask=padding)[~padding], before[~padding], **NEAR)
-        with ablate_heads(model, heads):
-            assert (model(x, src_key_padding_mask=padding) - before).abs().max() > 0.01
-        assert torch.equal(model(x, src_key_padding_mask=padding), before)
 
 
 @pytest.mark.filterwarnings("ignore:The PyTorch API of nested")
@@ -365,73 +260,10 @@ def test_a_target_may_be_longer_than_its_source():
 # ---- changing heads
 
 
-@pytest.mark.parametrize("case", READERS)
-def test_a_head_switched_off_changes_the_output_and_only_within(case):
-    model, args, kwargs = READERS[case]()
-    before, heads = run(model, args, kwargs), find_heads(model)
-    with record_heads(model) as found:
-        assert_close(run(model, args, kwargs), before, **NEAR)
-    assert sorted(found) == sorted(heads)
-    with edit_heads(model, found):  # its own heads
-        assert_close(run(model, args, kwargs), before, **NEAR)
-    for mean in (False, True):
-        with ablate_heads(model, heads[-1:], mean):
-            assert (run(model, args, kwargs) - before).abs().max() > 0
-    assert torch.equal(run(model, args, kwargs), before) and not hooks(model)
-
-
-def columns(out, head, h):
-    "A copy of W_o without the columns of a head."
-    weight = out.weight.detach().clone()
-    rows = weight if isinstance(out, nn.Linear) else weight.T  # GPT-2's Conv1D is transposed
-    d = rows.shape[1] // h
-    rows[:, (head - 1) * d : head * d] = 0
-    return weight
-
-
-@pytest.mark.parametrize(
-    "make, part, args",
-    [
-        (lambda: ours(LanguageModel), "stack.blocks.1.attention.w_o", (TOKENS,)),
-        (lambda: theirs("GPT2"), "h.1.attn.c_proj", (TOKENS,)),
-        (lambda: theirs("Bert"), "encoder.layer.1.attention.output.dense", (TOKENS,)),
-        (encoder, "layers.1.self_attn.out_proj", (torch.randn(1, 5, 12),)),
-    ],
-)
-def test_without_a_head_is_without_its_columns_of_w_o(make, part, args):
-    model = make()
-    h = find_attention(model)[1].n_heads
-    with ablate_heads(model, [("self", 2, 2)]):
-        found = run(model, args, {})
-    out = model.get_submodule(part)
-    out.weight.data = columns(out, 2, h)
-    assert_close(found, run(model, args, {}), atol=1e-6, rtol=0)
-
-
-def test_heads_of_another_input_give_its_output():
-    model = ours(EncoderDecoder)
-    src, tgt = torch.tensor([[5, 9, 4, 6, 7, 8]]), TOKENS[:, :4]
-    with record_heads(model) as heads:
-        run(model, (src, tgt), {})
-    cross = {head: z for head, z in heads.items() if head[0] == "cross"}
-    with edit_heads(model, cross):
-        patched = run(model, (TOKENS, tgt), {})
-    assert_close(patched, run(model, (src, tgt), {}), **NEAR)  # the source comes in here only
-
-
-MODEL = ours(LanguageModel)
-
-
 def recorded(tokens):
     with record_attention(MODEL) as weights, torch.no_grad():
         MODEL(tokens)
     return weights
-
-
-def extra(**kwargs):
-    layer, x = nn.MultiheadAttention(12, 2, batch_first=True, **kwargs), torch.randn(1, 5, 12)
-    with ablate_heads(layer, [("self", 1, 1)]):
-        layer(x, x, x)
 
 
 TABLE = {
@@ -447,30 +279,6 @@ TABLE = {
             "weights",
             "2 texts",
         ),
-    ],
-    "edit_heads": [
-        (
-            "a head too far",
-            lambda: ablate_heads(MODEL, [("self", 2, 5)]),
-            ValueError,
-            "heads",
-            "2, 5",
-        ),
-        (
-            "a layer too far",
-            lambda: edit_heads(MODEL, {("self", 3, 1): 0}),
-            ValueError,
-            "heads",
-            "3, 1",
-        ),
-        (
-            "another kind",
-            lambda: ablate_heads(MODEL, [("cross", 1, 1)]),
-            ValueError,
-            "heads",
-            "cross",
-        ),
-        ("more keys", lambda: extra(add_zero_attn=True), ValueError, "model"),
     ],
 }
 
