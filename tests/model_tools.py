@@ -7,10 +7,12 @@ import torch
 from torch import nn
 
 from former_nb.attention.torch_layers import mha_from_torch
+from former_nb.models.config import TransformerConfig
 from former_nb.models.encoder_decoder import DecoderBlock
 from former_nb.models.layers import Block, FeedForward
 from former_nb.models.parts import CrossAttention
 from former_nb.models.post_norm import PostNormBlock, PostNormDecoderBlock
+from former_nb.models.savable import LanguageModel
 
 
 def loud(model, seed=0, std=0.3):
@@ -35,6 +37,13 @@ def block_from_torch(theirs):
         parts.append(theirs.norm3)
         kind = DecoderBlock if theirs.norm_first else PostNormDecoderBlock
     return kind(*parts, dropout).train(theirs.training)
+
+
+def small(vocab_size=10, max_len=8, **more):
+    "A generator of a few thousand weights."
+    sizes = dict(d_model=16, n_heads=2, n_layers=2, d_ff=24, dropout=0.0) | more
+    torch.manual_seed(0)
+    return LanguageModel.from_config(TransformerConfig(vocab_size, max_len, **sizes))
 
 
 def small_bert():
