@@ -12,6 +12,7 @@ from refusals import (
     NAN,
     counts,
     every_row,
+    fine,
     i,
     n,
     nan_only_at,
@@ -51,7 +52,6 @@ from former_nb.attention.torch_layers import mha_from_torch, mha_to_torch
 from former_nb.base.guards import (
     check_attended,
     check_attention,
-    check_choice,
     check_heads,
     check_ids,
     check_int,
@@ -61,13 +61,11 @@ from former_nb.base.guards import (
     check_self_attention,
     check_share,
     check_tensor,
-    check_that,
     check_type,
 )
 from former_nb.decoding.caches import LayerCache
 from former_nb.inspection.recording import record_attention
 from former_nb.models.modern_decoder import GroupedQueryAttention
-from former_nb.models.parts import CrossAttention
 
 # ---- 02 and 03
 
@@ -77,7 +75,6 @@ LAYER = MultiHeadAttention(12, 3)
 GROUPED = GroupedQueryAttention(12, 6, 2)
 TURNED = Placed(LAYER, Rotary(4))
 BIASED = Placed(LAYER, ALiBi(3))
-CROSS = CrossAttention(12, 3, bias=False)
 HEAD, ROTARY = AttentionHead(12, 4), Rotary(4)
 
 
@@ -116,10 +113,6 @@ def attention_edges(f):
         ("more queries than keys", lambda: two_keys()[:, :, :3], zeros(2, 3, 3, 4)),
         ("NaN in a query", lambda: f(spoilt(Q, 0, 1, 2), K, V), nan_only_at(0, 1, 2)),
     ]
-
-
-def fine(result):
-    return result is None
 
 
 def layer_edges(call, width=12):
@@ -291,11 +284,6 @@ TABLE = {
         ),
         ("any shape", lambda: check_tensor("x", n(2, 5), None), lambda sizes: sizes == {}),
     ],
-    "check_that": [
-        ("no", lambda: check_that(False, "x", "y", "z"), ValueError, "x", "'z'"),
-        ("kind", lambda: check_that(False, "x", "y", 3, KeyError), KeyError, "x", "3"),
-        ("yes", lambda: check_that(True, "x", "y", "z"), fine),
-    ],
     "check_ints": [
         ("one of two", lambda: check_ints(a=2, b=0), ValueError, "b", "0"),
         ("from 0", lambda: check_ints(0, a=2, b=0), fine),
@@ -306,10 +294,6 @@ TABLE = {
     "check_heads": [
         ("d_k", lambda: check_heads(12, 5, d_k=0), ValueError, "d_k", "0"),
         ("wide", lambda: check_heads(12, 5, d_k=12), fine),
-    ],
-    "check_choice": [
-        ("a choice", lambda: check_choice("p", 1, (1, 2)), fine),
-        ("a boolean", lambda: check_choice("p", True, (1, 2)), ValueError, "p", "True"),
     ],
     "check_type": [
         ("another", lambda: check_type("c", 3, (str, list)), TypeError, "c", "int"),
@@ -398,20 +382,6 @@ TABLE = {
         ("groups", lambda: GroupedQueryAttention(12, 6, 4), ValueError, "n_heads", "6"),
         *counts("n_kv_heads", lambda value: GroupedQueryAttention(12, 6, value)),
         *counts("d_k", lambda value: GroupedQueryAttention(12, 6, d_k=value)),
-    ],
-    "CrossAttention": [
-        *words(lambda x: CROSS(x, n(2, 7, 12))),
-        *words(lambda memory: CROSS(X, memory), name="memory"),
-        ("batch", lambda: CROSS(X, n(4, 7, 12)), ValueError, "memory", "(4, 7"),
-        ("pair", lambda: CROSS(X, CROSS.project(n(4, 7, 12))), ValueError, "k", "(4, 3"),
-        ("S = 0", lambda: CROSS(X, n(2, 0, 12)), zeros(2, 5, 12)),
-        (
-            "no output",
-            lambda: CROSS(X, X, attend=lambda *qkv: None),
-            TypeError,
-            "attend",
-            "NoneType",
-        ),
     ],
     "record_attention": [
         (
