@@ -20,7 +20,7 @@ from former_nb.models.build import (
     build_stack,
     check_memory,
 )
-from former_nb.models.choices import MODEL
+from former_nb.models.choices import MODEL, POSITIONS
 from former_nb.models.initialization import init_weights
 from former_nb.models.modern_decoder import GroupedQueryAttention
 from former_nb.models.rope_scaling import scale_frequencies
@@ -61,14 +61,14 @@ def test_gelu_is_the_exact_one_and_norms_have_the_eps_of_pytorchs_layers():
 
 def test_an_embedding_is_a_vector_for_each_token_and_its_position():
     tokens = torch.tensor([[3, 7, 3], [10, 0, 1]])
-    for positions in ("learned", "sinusoidal", "rotary"):
+    for positions, kind in POSITIONS.items():
         torch.manual_seed(0)
         embed = build_embedding(replace(CONFIG, positions=positions), scale=3.0)
         wanted = 3.0 * embed.tokens.weight[tokens]
         if embed.position_embedding is not None:
             wanted = embed.position_embedding(wanted, torch.arange(3))
         assert_close(embed(tokens, torch.arange(3)), wanted)
-        assert (embed.position_embedding is None) == (positions == "rotary")
+        assert (embed.position_embedding is None) == (kind.where == "attention")
         assert_close(embed(tokens[:, 1:], torch.arange(1, 3)), wanted[:, 1:])
 
 

@@ -11,6 +11,7 @@ from collections import Counter
 
 import pytest
 import torch
+from attention_tools import NEAR
 from hypothesis import given
 from hypothesis import strategies as st
 from model_tools import small
@@ -21,14 +22,12 @@ from torch.testing import assert_close
 from former_nb.data.batches import make_batches
 from former_nb.data.data_sets import python_prose, split
 from former_nb.data.text import BOS, EOS
-from former_nb.data.tokenization import (
-    CharTokenizer,
-    encode_texts,
-)
+from former_nb.data.tokenization import CharTokenizer, encode_texts
 from former_nb.inspection.leaks import assert_no_leak, noise_leak
 from former_nb.inspection.ngrams import NGram, best_share, mix_nats
 from former_nb.inspection.viewer import plot_heads, view
 from former_nb.models.choices import POSITIONS
+from former_nb.models.config import TransformerConfig
 from former_nb.models.savable import LanguageModel
 from former_nb.saving.saving import load_model, save_model
 from former_nb.tasks.names import name_losses
@@ -192,6 +191,19 @@ def test_a_batch_costs_what_its_rows_cost():
     nats, count = total_loss(model, make_batches(rows, 3)).tolist()
     assert count == sum(n for _, n in alone) == sum(len(row) - 1 for row in rows)
     assert nats == pytest.approx(sum(nats for nats, _ in alone), rel=1e-5)
+
+
+def test_vmap_over_the_weights_of_a_language_model_equals_a_loop():
+    config = TransformerConfig(vocab_size=13, max_len=9, d_model=12, n_heads=3)
+    torch.manual_seed(0)
+    models = [LanguageModel.from_config(config).eval() for _ in range(3)]
+    tokens = torch.randint(13, (2, 7), generator=torch.Generator().manual_seed(0))
+    params, buffers = torch.func.stack_module_state(models)
+    call = lambda p, b: torch.func.functional_call(models[0], (p, b), (tokens,))
+    together = torch.func.vmap(call)(params, buffers)
+    assert_close(together, torch.stack([model(tokens) for model in models]), **NEAR)
+    each = torch.func.vmap(lambda row: models[0](row[None])[0])(tokens)
+    assert_close(each, models[0](tokens), **NEAR)
 
 
 def test_models_say_what_is_wrong(tmp_path):

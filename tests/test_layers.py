@@ -36,7 +36,7 @@ from former_nb.models.build import (
     build_embedding,
     build_stack,
 )
-from former_nb.models.choices import ACTIVATIONS, MODEL
+from former_nb.models.choices import ACTIVATIONS, MODEL, POSITIONS
 from former_nb.models.encoder_decoder import DecoderBlock
 from former_nb.models.layers import Block, FeedForward, Stack, make_block
 from former_nb.models.post_norm import PostNormBlock, PostNormDecoderBlock
@@ -330,7 +330,9 @@ def test_a_list_gives_each_block_its_own_attend_and_projected_memory_its_own_key
     assert_close(decoder(x, projected), wanted)
 
 
-@pytest.mark.parametrize("positions", ["rotary", "alibi", "relative"])
+@pytest.mark.parametrize(
+    "positions", [name for name, kind in POSITIONS.items() if kind.where == "attention"]
+)
 def test_positions_are_put_around_what_each_block_calls(positions):
     torch.manual_seed(0)
     stack = build_stack(replace(CONFIG, positions=positions))

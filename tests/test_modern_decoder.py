@@ -5,8 +5,8 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from attention_tools import read_in_pieces
-from refusals import every_row
+from attention_tools import layer_edges, read_in_pieces
+from refusals import counts, every_row, words
 from torch import nn
 from torch.testing import assert_close
 
@@ -266,3 +266,20 @@ def test_a_grouped_layer_is_a_multi_head_layer_with_other_widths():
     layer = GroupedQueryAttention(24, 6, 2, bias=False)
     assert "forward" not in vars(GroupedQueryAttention)
     assert [tuple(w.shape) for w in layer.parameters()] == [(24, 24), (8, 24), (8, 24), (24, 24)]
+
+
+GROUPED = GroupedQueryAttention(12, 6, 2)
+
+
+TABLE = {
+    "GroupedQueryAttention": [
+        *words(GROUPED),
+        *layer_edges(GROUPED),
+        ("groups", lambda: GroupedQueryAttention(12, 6, 4), ValueError, "n_heads", "6"),
+        *counts("n_kv_heads", lambda value: GroupedQueryAttention(12, 6, value)),
+        *counts("d_k", lambda value: GroupedQueryAttention(12, 6, d_k=value)),
+    ],
+}
+
+
+test_bad_input_gets_one_clear_sentence_or_a_defined_result = every_row(TABLE)
