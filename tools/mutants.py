@@ -72,7 +72,7 @@ MUTANTS = [  # a file of former_nb, what is there, what is put in its place, the
         "attention/dot_product.py",
         "t.repeat_interleave(q.shape[1] // t.shape[1], dim=1)",
         "t.repeat(1, q.shape[1] // t.shape[1], 1, 1)",
-        "fused",
+        "multi_head",
     ),
     (
         "attention/multi_head.py",
@@ -242,8 +242,8 @@ MUTANTS = [  # a file of former_nb, what is there, what is put in its place, the
         "subwords",
     ),
     # ---- n-grams and scores
-    ("inspection/ngrams.py", "if counter[token] > 1:", "if False:", "language_model"),
-    ("inspection/scores.py", "drawn <= 0 if b > a else drawn >= 0", "drawn >= 0", "subwords"),
+    ("inspection/ngrams.py", "if counter[token] > 1:", "if False:", "ngrams"),
+    ("inspection/scores.py", "drawn <= 0 if b > a else drawn >= 0", "drawn >= 0", "scores"),
 ]
 
 
