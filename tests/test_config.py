@@ -4,14 +4,11 @@ import json
 from dataclasses import asdict, replace
 
 import pytest
-import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from model_tools import CONFIG, configs
 from refusals import refuses
-from torch.testing import assert_close
 
-from former_nb.decoding.fast_copy import gated
 from former_nb.models.config import TransformerConfig
 
 JSON = settings(max_examples=30, deadline=None, database=None, derandomize=True)
@@ -48,11 +45,3 @@ def test_what_is_no_configuration_is_refused(config, data):
 )
 def test_sizes_that_do_not_fit_are_refused(name, changes):
     refuses(lambda: replace(CONFIG, **changes), ValueError, name)
-
-
-def test_swiglu_gates_the_second_half_by_the_first():
-    # gates, gates, values, values
-    x = torch.tensor([[-2.0, 0.5, 3.0, -1.0], [1.0, 2.0, -0.5, 4.0]])
-    assert_close(gated(x), x[:, :2] * torch.sigmoid(x[:, :2]) * x[:, 2:])
-    assert gated(torch.tensor([-100.0, 5.0])) == 0  # a closed gate
-    assert gated(torch.zeros(2, 0)).shape == (2, 0)
