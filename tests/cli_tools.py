@@ -89,3 +89,23 @@ def no_option(result, *words):
 def contents(folder):
     "Name and bytes of each file of a folder."
     return {file.name: file.read_bytes() for file in folder.iterdir()}
+
+
+WORDS = {"0": "falls", "1": "rises", "2": "waits"}
+
+
+def write_table(file, n, start=0, labels=WORDS):
+    "A table of n texts, none of which is in a table with another start."
+    kinds = list(labels)
+    rows = [f"firm {i} {labels[kinds[i % len(kinds)]]},{kinds[i % len(kinds)]}" for i in range(n)]
+    rows = [f"{start} {row}" for row in rows]
+    file.write_text("\n".join(["text,label", *rows]) + "\n", encoding="utf-8")
+    return str(file)
+
+
+def write_tables(folder):
+    "Tables of four sizes, in none of which is a text of another, by their names."
+    sizes = {"train": 120, "valid": 30, "test": 45, "later": 60}
+    return {
+        name: write_table(folder / f"{name}.csv", n, i) for i, (name, n) in enumerate(sizes.items())
+    }

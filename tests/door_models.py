@@ -25,8 +25,7 @@ from former_nb.saving.saving import load_model, save_model
 
 def small(kind):
     "The name of a class of Transformers, and a configuration with weights that matter."
-    from test_pretrained import BERT, DECODERS, ENCODERS
-    from test_pretrained_translators import PAIRS
+    from hugging_face_tools import BERT, DECODERS, ENCODERS, PAIRS
     from transformers import BertConfig
 
     if kind == "four classes":
@@ -36,7 +35,7 @@ def small(kind):
 
 def folder_of(folder, kind="llama", without=(), **changes):
     "A small random model as Transformers saves it, and config.json with these keys."
-    from test_pretrained import make
+    from hugging_face_tools import make
 
     make(*small(kind)).save_pretrained(folder)
     config = json.loads((folder / "config.json").read_text())
@@ -247,7 +246,7 @@ tie_word_embeddings = true
 
 def starcoder(folder, **changes):
     "How far our StarCoder2, which a file describes, is from theirs."
-    from test_pretrained import LLAMA, NONE, make
+    from hugging_face_tools import LLAMA, NONE, make
     from transformers import Starcoder2Config
 
     (folder / "families.toml").write_text(STARCODER2)

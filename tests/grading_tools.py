@@ -1,7 +1,8 @@
-"A reader's file judged in this process, as `check` judges it in one of its own."
+"A folder of one's own, and a reader's file judged in this process as `check` judges it in another."
 
 import warnings
 
+from former_nb.grading import passed
 from former_nb.grading.files import STEP_NAMES, File, Judging, judge_here
 
 
@@ -17,3 +18,11 @@ def judged(source, *names):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of edits that make no sense
         return {name: judging.of(name) for name in names or STEP_NAMES}
+
+
+def alone(folder, monkeypatch):
+    "A working directory and records of one's own."
+    monkeypatch.chdir(folder)
+    monkeypatch.delenv("FORMER_NB_MINE", raising=False)
+    monkeypatch.setattr(passed, "_folder", lambda: folder / "passed")
+    return folder

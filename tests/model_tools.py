@@ -1,16 +1,51 @@
-"Small models that several tests build: of ours with weights that matter, and BERT as it comes."
+"Configurations and small models that several tests build, and BERT as it comes."
 
 from copy import deepcopy
 
 import pytest
 import torch
+from hypothesis import strategies as st
 from torch import nn
 
 from former_nb.attention.torch_layers import mha_from_torch
+from former_nb.models.choices import ACTIVATIONS, MODEL, POSITIONS
+from former_nb.models.config import BIASES, TransformerConfig
 from former_nb.models.encoder_decoder import DecoderBlock
 from former_nb.models.layers import Block, FeedForward
 from former_nb.models.parts import CrossAttention
 from former_nb.models.post_norm import PostNormBlock, PostNormDecoderBlock
+from former_nb.models.savable import LanguageModel
+
+SIZES = dict(vocab_size=11, max_len=9, d_model=12, n_heads=3, n_layers=2, d_ff=20, dropout=0.0)
+CONFIG = TransformerConfig(**SIZES)
+FACTORS = dict(factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0)
+LLAMA3 = dict(rope_type="llama3", **FACTORS, original_max_position_embeddings=32)
+
+
+@st.composite
+def configs(draw):
+    g, ratio, half = (draw(st.integers(1, 3)) for _ in range(3))
+    h, whole = g * ratio, st.integers(1, 40)
+    return TransformerConfig(
+        vocab_size=draw(whole),
+        max_len=draw(whole),
+        d_model=2 * half * h,
+        n_heads=h,
+        n_layers=draw(whole),
+        d_ff=draw(whole),
+        dropout=draw(st.sampled_from([0, 0.0, 0.1, 0.99]) | st.floats(0, 1, exclude_max=True)),
+        positions=draw(st.sampled_from(list(POSITIONS))),
+        n_kv_heads=draw(st.sampled_from([None, g])),
+        activation=draw(st.sampled_from(list(ACTIVATIONS))),
+        norm=draw(st.sampled_from(list(MODEL["norm"]))),
+        norm_first=draw(st.booleans()),
+        d_k=draw(st.sampled_from([None, 6])),
+        bias=draw(st.sampled_from(list(BIASES))),
+        norm_eps=draw(st.sampled_from([1e-5, 1e-12, 0.01])),
+        rope_base=draw(st.sampled_from([10_000.0, 500_000.0])),
+        rope_scaling=draw(st.sampled_from([None, LLAMA3, dict(rope_type="linear", factor=2.0)])),
+        tied_head=draw(st.booleans()),
+    )
 
 
 def loud(model, seed=0, std=0.3):
@@ -35,6 +70,13 @@ def block_from_torch(theirs):
         parts.append(theirs.norm3)
         kind = DecoderBlock if theirs.norm_first else PostNormDecoderBlock
     return kind(*parts, dropout).train(theirs.training)
+
+
+def small(vocab_size=10, max_len=8, **more):
+    "A generator of a few thousand weights."
+    sizes = dict(d_model=16, n_heads=2, n_layers=2, d_ff=24, dropout=0.0) | more
+    torch.manual_seed(0)
+    return LanguageModel.from_config(TransformerConfig(vocab_size, max_len, **sizes))
 
 
 def small_bert():

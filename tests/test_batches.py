@@ -8,7 +8,6 @@ The cases that hypothesis draws are always the same ones. A longer run, with new
 
 import copy
 import hashlib
-import os
 import pickle
 from collections import Counter
 from functools import partial
@@ -17,10 +16,10 @@ from itertools import islice, pairwise
 import numpy as np
 import pytest
 import torch
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from refusals import every_row
-from torch.nn.utils.rnn import pad_sequence
+from thorough import drawn
 from torch.testing import assert_close
 from torch.utils.data import DataLoader
 
@@ -28,14 +27,7 @@ from former_nb.data import batches
 from former_nb.data.batches import BatchOrder, make_batches
 from former_nb.data.text import BOS, EOS, IGNORE, PAD, collate, pad_rows
 
-LONG = "FORMER_NB_CASES" in os.environ
-many = settings(
-    max_examples=int(os.environ.get("FORMER_NB_CASES", 40)),
-    deadline=None,
-    database=None,
-    derandomize=not LONG,
-    suppress_health_check=list(HealthCheck),
-)
+many = drawn(40)
 NAN = float("nan")
 
 # ---- the order
@@ -194,54 +186,6 @@ def test_the_order_is_the_same_in_every_process_and_on_every_machine():
     assert at(BatchOrder([1] * 10, 4, shuffle=True), 0) == [[0, 9, 8, 1], [7, 6, 3, 2], [4, 5]]
 
 
-# ---- rows as rectangles
-
-rows_ = st.lists(st.lists(st.integers(-(2**40), 2**40), max_size=9), max_size=7)
-sentences_ = st.lists(st.lists(st.integers(1, 50), min_size=2, max_size=9), min_size=1, max_size=7)
-KINDS = {
-    "lists": list,
-    "tuples": tuple,
-    "arrays": lambda row: np.array(row, dtype=np.int64),
-    "short arrays": lambda row: np.array(row, dtype=np.uint16),
-    "tensors": lambda row: torch.tensor(row, dtype=torch.int64),
-    "small tensors": lambda row: torch.tensor(row, dtype=torch.int32),
-    "lists of numbers of NumPy": lambda row: [np.int64(t) for t in row],
-}
-
-
-@many
-@given(rows_, st.integers(-200, 200))
-def test_pad_rows_is_torchs_pad_sequence(rows, value):
-    padded = pad_rows(rows, value)
-    assert padded.dtype == torch.int64
-    assert padded.shape == (len(rows), max(map(len, rows), default=0))
-    if rows:
-        each = [torch.tensor(row, dtype=torch.int64) for row in rows]
-        assert_close(padded, pad_sequence(each, batch_first=True, padding_value=value))
-
-
-@many
-@given(sentences_)
-def test_collate_shifts_by_one_and_pads_with_nothing_that_counts(rows):
-    inputs, targets = collate(rows)
-    assert inputs.shape == targets.shape == (len(rows), max(map(len, rows)) - 1)
-    assert inputs.dtype == targets.dtype == torch.int64
-    assert_close(inputs == PAD, targets == IGNORE)
-    for row, i, t in zip(rows, inputs.tolist(), targets.tolist()):
-        n = len(row) - 1
-        assert i[:n] + t[n - 1 : n] == row == row[:1] + t[:n]
-
-
-@pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS.keys())
-def test_rows_of_any_kind(kind):
-    rows = [[BOS, 7, EOS], [BOS, EOS], [BOS, 9, 8, 7, EOS]]
-    before = [kind(row) for row in rows]
-    assert_close(collate(before), collate(rows))
-    assert_close(pad_rows(before, 3), pad_rows(rows, 3))
-    assert [list(map(int, row)) for row in before] == rows
-    assert_close(list(make_batches(before, max_tokens=6)), list(make_batches(rows, max_tokens=6)))
-
-
 # ---- the loader
 
 ROWS = [[BOS, *range(4, 4 + n), EOS] for n in (3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5)]
@@ -316,7 +260,7 @@ def test_pairs_with_a_length_and_a_collate_of_their_own():
     assert all(s.numel() <= 14 and t.numel() <= 14 for s, t in seen)
 
 
-# ---- bad input: the rows of pad_rows and collate stand in test_text
+# ---- bad input
 
 LENGTHS, LIMITS = [len(row) for row in ROWS], "batch_size, max_tokens"
 

@@ -1,20 +1,16 @@
 """Files that are whole or absent: every bit flipped, every length cut, full disks, locked folders,
 and processes killed while they write."""
 
-import importlib
 import json
 import os
-import pickle
 import re
-import subprocess
 import sys
-from contextlib import contextmanager
-from copy import deepcopy
 from pathlib import Path
 from unittest.mock import patch
 
 import pytest
 import torch
+from file_tools import Small, nothing_changes, same
 from process_tools import Fork, succeeds
 from refusals import refuses
 from safetensors import safe_open
@@ -22,23 +18,8 @@ from safetensors.torch import load_file, save_file
 from torch import nn
 
 import former_nb
-from former_nb.base.checkpoints import (
-    CHECKPOINT,
-    atomic_write,
-    read_checkpoint,
-    write_checkpoint,
-)
-from former_nb.base.core import tied_names
+from former_nb.base.checkpoints import CHECKPOINT, atomic_write, read_checkpoint, write_checkpoint
 from former_nb.base.results import make_once
-from former_nb.data.tokenization import CharTokenizer
-from former_nb.models.bart import BartEncoderDecoder
-from former_nb.models.bert import BertClassifier
-from former_nb.models.bigrams import BigramClassifier, WideClassifier
-from former_nb.models.build import language_model_parts
-from former_nb.models.config import TransformerConfig
-from former_nb.models.pretrained import MODEL_CLASSES, Pretrained
-from former_nb.models.savable import Classifier, EncoderDecoder, LanguageModel
-from former_nb.saving.saving import load_model, save_model
 
 POSIX = pytest.mark.skipif(os.name != "posix", reason="needs POSIX")
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason="needs Linux")
@@ -54,15 +35,6 @@ def tensor(shape, dtype, seed=0):
     if dtype == torch.bool:
         return numbers > 0
     return (numbers if dtype.is_floating_point else numbers.abs()).to(dtype)
-
-
-def same(a, b):
-    "Names, types, shapes and every bit."
-    raw = lambda t: t.contiguous().flatten().view(torch.uint8)
-    return a.keys() == b.keys() and all(
-        a[n].dtype == b[n].dtype and a[n].shape == b[n].shape and raw(a[n]).equal(raw(b[n]))
-        for n in a
-    )
 
 
 def varied():
@@ -290,14 +262,6 @@ def test_nothing_there(tmp_path):
 # ---------------------------------------------------------------- full disks, locked folders
 
 
-@contextmanager
-def nothing_changes(folder):
-    before = {file: file.read_bytes() for file in folder.rglob("*") if file.is_file()}
-    yield
-    assert {file: file.read_bytes() for file in folder.rglob("*") if file.is_file()} == before
-    assert not list(folder.rglob(".writing-*"))
-
-
 def fails(folder, tensors=None):
     said = "^folder: no checkpoint could be written to .*, and the one before stays: "
     with pytest.raises(OSError, match=said):
@@ -470,107 +434,6 @@ def test_a_file_is_flushed_before_it_gets_its_name(tmp_path):
     assert events == ["flush", "flush", "rename", "rename", "flush"]  # the last is the folder's
 
 
-# ---------------------------------------------------------------- models in folders
-
-
-class Small(nn.Module, Pretrained):
-    def __init__(self, width: int, tied: bool = False):
-        super().__init__()
-        self.embed, self.dropout = nn.Embedding(5, width), nn.Dropout(0.5)
-        self.head = nn.Linear(width, 5, bias=False)
-        if tied:
-            self.head.weight = self.embed.weight
-
-    def forward(self, x):
-        return self.head(self.dropout(self.embed(x)))
-
-
-@pytest.fixture(params=[False, True], ids=["apart", "tied"])
-def saved(request, tmp_path):
-    torch.manual_seed(0)
-    model = Small(3, tied=request.param)
-    model.save_pretrained(tmp_path / "small")
-    return model, tmp_path / "small"
-
-
-def test_a_model_comes_back_in_eval_mode(saved):
-    model, folder = saved
-    kept = ["README.md", "config.json", "model.safetensors"]
-    again = Small.from_pretrained(str(folder))
-    assert sorted(file.name for file in folder.iterdir()) == kept
-    assert same(again.state_dict(), model.state_dict()) and model.training
-    assert not again.training and not again.dropout.training
-    assert (again.head.weight is again.embed.weight) == (model.head.weight is model.embed.weight)
-
-
-def test_saving_again_replaces_the_weights_and_keeps_the_readme(saved):
-    model, folder = saved
-    (folder / "README.md").write_text("mine"), (folder / "other.txt").write_text("mine too")
-    with torch.no_grad():
-        model.embed.weight.fill_(7.0)
-    model.save_pretrained(folder)
-    assert Small.from_pretrained(folder).embed.weight.eq(7).all()
-    assert (folder / "README.md").read_text() == "mine" and (folder / "other.txt").exists()
-
-
-def test_saving_that_fails_changes_nothing(saved):
-    model, folder = saved
-    with torch.no_grad():
-        model.embed.weight.fill_(7.0)
-    for call in ("os.fsync", "pathlib.Path.write_text", "tempfile.mkdtemp"):
-        full = patch(call, side_effect=OSError(28, "No space left on device"))
-        with nothing_changes(folder), full, pytest.raises(OSError):
-            model.save_pretrained(folder)
-
-
-def broken(folder, *came):
-    refuses(lambda: Small.from_pretrained(folder), ValueError, "model", *came)
-
-
-def test_what_is_missing_or_not_whole_is_named(saved, tmp_path):
-    folder = saved[1]
-    config, weights = folder / "config.json", folder / "model.safetensors"
-    raw, text = weights.read_bytes(), config.read_text()
-    for cut in range(0, len(raw), 9):
-        weights.write_bytes(raw[:cut])
-        broken(folder)
-    weights.unlink(), broken(folder, "model.safetensors", "No such file")
-    torch.save(saved[0].state_dict(), folder / "pytorch_model.bin")  # a pickle is no substitute
-    broken(folder, "model.safetensors", "No such file")
-    weights.write_bytes(raw)
-    for bad in ("", "{", "[]", "null", "{}", '{"width": 4}', '{"width": "x"}', '{"wdth": 3}'):
-        config.write_text(bad)
-        broken(folder)
-    config.unlink(), broken(folder, "config.json", "No such file")
-    weights.unlink(), broken(folder, "config.json", "No such file")
-    broken(tmp_path / "no such folder", "no such folder")
-    config.write_text(text), weights.write_bytes(raw), Small.from_pretrained(folder)
-
-
-def test_weights_that_are_not_all_there(saved):
-    model, folder = saved
-    state = {name: t.clone() for name, t in model.state_dict().items()}
-    few = {"embed.weight": state["embed.weight"]}
-    for bad in (few, state | {"more": torch.ones(1)}, state | {"embed.weight": torch.ones(5, 4)}):
-        if model.head.weight is model.embed.weight and "head.weight" not in bad:
-            continue  # one of two tied weights is enough
-        save_file(bad, folder / "model.safetensors")
-        broken(folder)
-
-
-def test_the_hub_is_asked_for_safetensors_only(saved):
-    asked = []
-
-    def download(repo, name, **more):
-        asked.append(name)
-        return str(saved[1] / name)
-
-    with patch("former_nb.models.pretrained.hf_hub_download", download):
-        again = Small.from_pretrained("someone/small", revision="main")
-    assert same(again.state_dict(), saved[0].state_dict())
-    assert asked == ["config.json", "model.safetensors"]
-
-
 # ---------------------------------------------------------------- bad input
 
 
@@ -606,253 +469,3 @@ def test_what_is_no_path_or_no_settings():
     for bad, kind in (([1], ValueError), ({"lr": NAN}, ValueError), ({"a": Path()}, TypeError)):
         with pytest.raises(kind):
             make_once("x", "a", bad, lambda: ({}, {}))
-
-
-# ---- a model and what belongs to it
-
-
-@pytest.fixture
-def kept(tmp_path):
-    "A classifier with its tokenizer and labels in a folder."
-    tokenizer = CharTokenizer("abc")
-    config = TransformerConfig(tokenizer.vocab_size, 8, 8, 2, 1, d_ff=8, dropout=0.0)
-    model = Classifier.from_config(config, 2)
-    save_model(tmp_path / "m", model, tokenizer, ["bad", "gut ü"])
-    return tmp_path / "m", model, tokenizer
-
-
-def test_what_belongs_together_comes_back_together(kept):
-    folder, model, tokenizer = kept
-    loaded = load_model(folder)
-    assert type(loaded.model) is type(model) and not loaded.model.training
-    assert loaded.labels == ["bad", "gut ü"] and loaded.tokenizer.alphabet == tokenizer.alphabet
-    for name, t in model.state_dict().items():
-        assert torch.equal(loaded.model.state_dict()[name], t)
-    before = (folder / "model.safetensors").read_bytes()
-    save_model(folder, model, tokenizer, ["bad", "gut ü"])
-    assert (folder / "model.safetensors").read_bytes() == before  # same model, same bytes
-
-
-CHANGES = {
-    "tokenizer.json": lambda raw: raw.replace(b"abc", b"acb"),
-    "labels.json": lambda raw: raw.replace(b"bad", b"sad"),
-    "config.json": lambda raw: raw.replace(b'"n_heads": 2', b'"n_heads": 4'),
-    "model.safetensors": lambda raw: raw[:-1] + bytes([raw[-1] ^ 1]),
-}
-
-
-@pytest.mark.parametrize(("file", "change"), CHANGES.items(), ids=CHANGES)
-def test_what_does_not_belong_together_is_noticed(kept, file, change):
-    path = kept[0] / file
-    raw = path.read_bytes()
-    assert change(raw) != raw
-    path.write_bytes(change(raw))
-    with pytest.raises(ValueError, match=f"^model: .*{file}"):
-        load_model(kept[0])
-    path.unlink()
-    with pytest.raises(ValueError, match=f"^model: .*{file}"):
-        load_model(kept[0])
-
-
-def test_a_folder_that_is_missing_never_asks_the_hub(monkeypatch):
-    module = importlib.import_module("former_nb.models.pretrained")
-    monkeypatch.setattr(module, "hf_hub_download", lambda *_, **__: pytest.fail("asked the hub"))
-    refuses(lambda: load_model("no/such"), ValueError, "model", "'no/such'")
-
-
-def test_a_shipped_model_is_found_by_its_name_and_a_folder_of_that_name_wins(kept, monkeypatch):
-    monkeypatch.chdir(kept[0].parent)
-    shipped = load_model("names").model
-    assert {p.dtype for p in shipped.parameters()} == {
-        torch.float32
-    } and shipped.config.n_layers == 3
-    kept[0].rename("names")
-    assert load_model("names").labels == ["bad", "gut ü"]
-
-
-def test_what_cannot_be_a_pair_is_refused(kept, tmp_path):
-    _, model, tokenizer = kept
-    for kind, name, args in [
-        (ValueError, "model", (nn.Linear(2, 2), tokenizer, None)),
-        (TypeError, "tokenizer", (model, "abc", ["a", "b"])),
-        (ValueError, "tokenizer", (model, CharTokenizer("ab"), ["a", "b"])),
-        (ValueError, "labels", (model, tokenizer, ["a", "a"])),
-        (ValueError, "labels", (model, tokenizer, ["a"])),
-        (ValueError, "labels", (model, tokenizer, [1, 2])),
-        (TypeError, "labels", (model, tokenizer, None)),
-    ]:
-        refuses(lambda: save_model(tmp_path / "never", *args), kind, name)
-    assert not (tmp_path / "never").exists()
-
-
-# ---- every kind of model
-
-LETTERS = CharTokenizer("abcd")  # 8 tokens
-SMALL = TransformerConfig(LETTERS.vocab_size, 9, 8, 2, 1, d_ff=8, dropout=0.0)
-ROTARY = TransformerConfig(
-    8, 9, 8, 4, 1, d_ff=8, dropout=0.0, positions="rotary", n_kv_heads=2, norm="rms", bias="none"
-)
-APART = TransformerConfig(8, 9, 8, 2, 1, d_ff=8, tied_head=False, positions="alibi")
-WIDER = TransformerConfig(11, 7, 8, 4, 2, d_ff=8, positions="sinusoidal")
-BART = TransformerConfig(
-    8, 9, 8, 2, 1, d_ff=8, norm_first=False, embed_norm=True, logits_bias=True, pad_token_id=3
-)
-MODELS = {
-    "generator": lambda: LanguageModel.from_config(SMALL),
-    "generator, shared heads": lambda: LanguageModel.from_config(ROTARY),
-    "generator, two matrices": lambda: LanguageModel.from_config(config=APART),
-    "classifier": lambda: Classifier.from_config(SMALL, 2, embed_dropout=0.25),
-    "classifier, pairs": lambda: BigramClassifier(SMALL, n_classes=2, n_bigrams=5),
-    "classifier, wide": lambda: WideClassifier(SMALL, 2, n_bigrams=5, n_features=7),
-    "classifier, BERT": lambda: BertClassifier(SMALL, 2, n_segments=3),
-    "translator": lambda: EncoderDecoder.from_config(SMALL),
-    "translator, two vocabularies": lambda: EncoderDecoder.from_config(SMALL, WIDER),
-    "translator, BART": lambda: BartEncoderDecoder(BART),
-    "translator, three matrices": lambda: BartEncoderDecoder(BART, tied=False),
-}
-
-
-def made(name):
-    "An untrained model whose numbers are all random, in eval mode."
-    torch.manual_seed(3)
-    model = MODELS[name]().eval()
-    for weight in model.parameters():
-        nn.init.normal_(weight)
-    return model
-
-
-def tokenizer_of(model):
-    "One for each vocabulary."
-    two = getattr(model, "tgt_config", None) is WIDER
-    return (LETTERS, CharTokenizer("abcdefg")) if two else LETTERS
-
-
-def logits_of(model):
-    tokens = torch.tensor([[4, 5, 6, 2], [7, 4, 0, 0]])
-    return model(tokens, tokens[:, :2]) if isinstance(model, EncoderDecoder) else model(tokens)
-
-
-def equal(a, b):
-    "The same class, settings, numbers and shared matrices."
-    settings = lambda model: (type(model), model.config, model.init_args, tied_names(model))
-    return settings(a) == settings(b) and torch.equal(logits_of(a), logits_of(b))
-
-
-def test_each_kind_that_is_saved_is_tested():
-    ours = {kind for kind in MODEL_CLASSES.values() if kind.__module__.startswith("former_nb.")}
-    assert {type(make()) for make in MODELS.values()} == ours
-    tied = {name for name in MODELS if tied_names(made(name))}
-    apart = {"generator, two matrices", "translator, three matrices"}
-    assert tied == {n for n in MODELS if n.startswith(("generator", "translator"))} - apart
-
-
-@pytest.mark.parametrize("name", MODELS)
-def test_every_kind_is_saved_and_comes_back(name, tmp_path):
-    model = made(name)
-    labels = ["bad", "good"] if isinstance(model, Classifier) else None
-    save_model(tmp_path / "m", model, tokenizer_of(model), labels)
-    assert equal(load_model(tmp_path / "m").model, model)
-    stored = sum(t.numel() for t in load_file(tmp_path / "m" / "model.safetensors").values())
-    once = {t.data_ptr(): t.numel() for t in model.state_dict().values()}
-    assert stored == sum(once.values())  # a shared matrix once
-    model.save_pretrained(tmp_path / "bare")
-    assert equal(type(model).from_pretrained(tmp_path / "bare"), model)
-
-
-@pytest.mark.parametrize("name", MODELS)
-def test_copies_know_what_they_were_made_from(name, tmp_path):
-    model = made(name)
-    for copied in (deepcopy(model), pickle.loads(pickle.dumps(model))):
-        assert equal(copied, model)
-        with torch.no_grad():
-            copied.head.weight.mul_(2)
-        assert not equal(copied, model)
-        copied.save_pretrained(tmp_path)
-        assert equal(type(model).from_pretrained(tmp_path), copied)
-
-
-def test_what_a_model_is_not_made_from_is_refused_as_ever():
-    with pytest.raises(TypeError, match="got an unexpected .*'tied'"):
-        EncoderDecoder.from_config(SMALL, tied=False)
-    with pytest.raises(TypeError, match="missing a required argument: 'n_classes'"):
-        Classifier.from_config(SMALL)
-
-
-# ---- what loading costs
-
-
-LOADED = """
-import re, sys
-from pathlib import Path
-import torch
-from former_nb.models.savable import LanguageModel
-from former_nb.saving.saving import load_model
-
-def peak():
-    return 1024 * int(re.search(r"VmHWM:\\s+(\\d+)", Path("/proc/self/status").read_text())[1])
-
-_, folder, way = sys.argv
-load_model("names")
-torch.manual_seed(0)
-before = peak()
-model = load_model(folder).model if way == "load" else LanguageModel.from_pretrained(folder)
-size = sum(4 * p.numel() for p in model.parameters())
-assert peak() - before < 2.1 * size, (peak() - before) / size
-assert "torch._dynamo" not in sys.modules
-drawn = torch.rand(1)
-torch.manual_seed(0)
-assert drawn == torch.rand(1)
-"""
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="only there a process knows its peak")
-def test_loading_draws_no_numbers_and_takes_twice_the_size_of_the_file(tmp_path):
-    "In a process that has imported nothing before, and must not import the compiler."
-    tokenizer = CharTokenizer("abc")
-    config = TransformerConfig(tokenizer.vocab_size, 64, 768, 12, 6, d_ff=3072)
-    save_model(tmp_path, LanguageModel.from_config(config), tokenizer)
-    for way in ("load", "bare"):
-        words = [sys.executable, "-c", LOADED, tmp_path, way]
-        done = subprocess.run(words, capture_output=True, text=True)
-        assert done.returncode == 0, done.stderr
-
-
-def test_a_model_that_was_read_can_be_trained_and_its_file_stays(tmp_path):
-    tokenizer = CharTokenizer("abcdefgh")
-    config = TransformerConfig(12, 8, 8, 2, 1, d_ff=8, positions="sinusoidal")
-    model = LanguageModel.from_config(config).eval()
-    save_model(tmp_path, model, tokenizer)
-    raw = (tmp_path / "model.safetensors").read_bytes()
-    loaded = load_model(tmp_path).model
-    assert equal(loaded, model) and all(p.requires_grad for p in loaded.parameters())
-    optimizer = torch.optim.AdamW(loaded.parameters(), lr=0.1)
-    loaded.train()(torch.tensor([[1, 4, 5]])).sum().backward()
-    optimizer.step()
-    assert not equal(loaded.eval(), model) and (tmp_path / "model.safetensors").read_bytes() == raw
-    save_model(tmp_path, loaded, tokenizer)  # over the file that it was read from
-    again = load_model(tmp_path).model
-    assert equal(again, loaded)
-    for p in again.parameters():  # a weight that is pickled brings no other with it
-        assert p.untyped_storage().nbytes() == p.nbytes
-
-
-class Fourier(LanguageModel):
-    "A model that makes more than weights when it is made."
-
-    def __init__(self, config: TransformerConfig):
-        super().__init__(**language_model_parts(config))
-        self.config = config
-        fixed = torch.empty(3).normal_(generator=torch.Generator().manual_seed(1))
-        self.register_buffer("fixed", fixed, persistent=False)
-        self.register_buffer("ones", torch.nn.init.ones_(torch.empty(3)), persistent=False)
-        self.scale = torch.nn.Parameter(torch.nn.init.normal_(torch.empty(2), std=3.0))
-        self.alias = [self.scale]  # which no list of modules knows
-
-
-def test_what_is_no_weight_is_computed_as_ever(tmp_path):
-    model = Fourier(TransformerConfig(12, 8, 8, 2, 1, d_ff=8)).eval()
-    model.save_pretrained(tmp_path)
-    again = Fourier.from_pretrained(tmp_path)
-    assert equal(again, model) and again.alias[0] is again.scale
-    assert torch.equal(again.fixed, model.fixed) and torch.equal(again.ones, torch.ones(3))
-    MODEL_CLASSES.pop("Fourier")

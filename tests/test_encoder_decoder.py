@@ -32,7 +32,7 @@ from former_nb.decoding.number_words import greedy_decode
 from former_nb.decoding.translation import beam_decode
 from former_nb.inspection.leaks import LeakError, assert_no_leak
 from former_nb.models.bart import BartEncoderDecoder
-from former_nb.models.choices import ACTIVATIONS, POSITIONS, find_part
+from former_nb.models.choices import ACTIVATIONS, NORMS, POSITIONS, find_part
 from former_nb.models.config import TransformerConfig
 from former_nb.models.encoder_decoder import collate_pairs
 from former_nb.models.layers import Stack
@@ -66,7 +66,7 @@ def new_model(seed=0, V=19, max_len=16, tied=True, loud=0.3, dtype=torch.float64
 def random_case(seed):
     "A model and ragged sources, all from one number."
     draw = random.Random(seed)
-    how = dict(positions=SCHEMES, n_kv_heads=[None, 2, 1], n_layers=[1, 2], norm=["layer", "rms"])
+    how = dict(positions=SCHEMES, n_kv_heads=[None, 2, 1], n_layers=[1, 2], norm=list(NORMS))
     how |= dict(activation=list(ACTIVATIONS), norm_first=[True, False], tied=[True, False])
     how = {name: draw.choice(some) for name, some in how.items()}
     row = lambda: [draw.randint(4, 18) for _ in range(draw.randint(1, 9))]
@@ -136,7 +136,7 @@ def spelt_out(model, src, tgt):
 
     def embed(side, tokens):
         x = getattr(model, f"{side}_embed").tokens.weight[tokens] * d**0.5
-        if c.positions in ("learned", "sinusoidal"):
+        if POSITIONS[c.positions].where == "input":
             x = x + w[f"{side}_embed.position_embedding.table"][: tokens.shape[1]]
         return x
 

@@ -5,23 +5,18 @@ from dataclasses import fields
 
 import pytest
 import torch
+from hugging_face_tools import GPT2, NEAR, NONE, TOKENS, bytes_bpe, make
 from refusals import refuses
 from safetensors.torch import load_file, save_file
-from test_pretrained import GPT2, NEAR, NONE, TOKENS, bytes_bpe, make
-from torch import nn
 from torch.testing import assert_close
 from transformers import CONFIG_MAPPING, GenerationConfig, GPT2Config, LlamaConfig
 
 from former_nb.models.bert import BertMaskedLanguageModel
 from former_nb.models.choices import MODEL
 from former_nb.models.config import TransformerConfig
-from former_nb.models.pretrained import MODEL_CLASSES, Pretrained
+from former_nb.models.pretrained import MODEL_CLASSES
 from former_nb.models.savable import LanguageModel
-from former_nb.saving.config_keys import (
-    NOT_APPLIED,
-    generation_notes,
-    refuse_unknown,
-)
+from former_nb.saving.config_keys import NOT_APPLIED, generation_notes, refuse_unknown
 from former_nb.saving.families import ACTIVATIONS, FAMILIES, Family, add_families
 from former_nb.saving.hugging_face import MAKERS, from_hugging_face, read_config, write_config
 from former_nb.saving.saving import load_model, save_model
@@ -260,42 +255,3 @@ def test_what_is_written_is_what_it_was_before_names_were_data():
         "rope_scaling": None,
         "rope_theta": 10000.0,
     }
-
-
-# ---- classes enter themselves
-
-
-def test_a_class_enters_itself_and_a_name_of_the_package_stays_the_packages(tmp_path):
-    before = dict(MODEL_CLASSES)
-    try:
-
-        class Doubled(LanguageModel):
-            pass
-
-        class Classifier(nn.Module, Pretrained):  # as somebody types it on a page
-            pass
-
-        assert MODEL_CLASSES["Doubled"] is Doubled
-        assert MODEL_CLASSES["Classifier"] is before["Classifier"] is not Classifier
-        tokenizer = load_model("names").tokenizer
-        config = TransformerConfig(tokenizer.vocab_size, 8, 8, 2, 1, d_ff=8)
-        save_model(tmp_path, Doubled.from_config(config), tokenizer)
-        assert type(load_model(tmp_path).model) is Doubled
-    finally:
-        MODEL_CLASSES.clear()
-        MODEL_CLASSES.update(before)
-    refuses(lambda: load_model(tmp_path), ValueError, "model", "'Doubled'")  # it needs its class
-
-
-def test_a_model_without_a_configuration_is_no_pair(tmp_path):
-    before = dict(MODEL_CLASSES)
-    try:
-
-        class Bare(nn.Module, Pretrained):
-            pass
-
-        tokenizer = load_model("names").tokenizer
-        refuses(lambda: save_model(tmp_path / "never", Bare(), tokenizer), ValueError, "model")
-    finally:
-        MODEL_CLASSES.clear()
-        MODEL_CLASSES.update(before)

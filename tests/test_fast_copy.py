@@ -14,7 +14,7 @@ from former_nb.data.text import PAD
 from former_nb.decoding import decoding
 from former_nb.decoding.beam_search import beam_search
 from former_nb.decoding.caches import KVCache, generate, stream
-from former_nb.decoding.fast_copy import Int8Product, Product, fast_copy, faster
+from former_nb.decoding.fast_copy import Int8Product, Product, fast_copy, faster, gated
 from former_nb.decoding.sampling import Sampling
 from former_nb.models.bart import BartEncoderDecoder
 from former_nb.models.choices import POSITIONS
@@ -284,6 +284,14 @@ def test_what_a_cache_calls_is_called():
 def test_bad_arguments():
     model = language_model()
     refuses(lambda: fast_copy(model.to("meta"), Int8Product), ValueError, "product", "meta")
+
+
+def test_swiglu_gates_the_second_half_by_the_first():
+    # gates, gates, values, values
+    x = torch.tensor([[-2.0, 0.5, 3.0, -1.0], [1.0, 2.0, -0.5, 4.0]])
+    assert_close(gated(x), x[:, :2] * torch.sigmoid(x[:, :2]) * x[:, 2:])
+    assert gated(torch.tensor([-100.0, 5.0])) == 0  # a closed gate
+    assert gated(torch.zeros(2, 0)).shape == (2, 0)
 
 
 # ---------------------------------------------------------------- 8 bits

@@ -18,9 +18,8 @@ import torch
 import torch.nn.functional as F
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from model_tools import block_from_torch
+from model_tools import CONFIG, block_from_torch, configs
 from refusals import every_row, n, nan_only_at, shape, spoilt, words, yes
-from test_config import CONFIG, configs
 from torch import nn
 from torch.func import functional_call
 from torch.testing import assert_close
@@ -37,7 +36,7 @@ from former_nb.models.build import (
     build_embedding,
     build_stack,
 )
-from former_nb.models.choices import ACTIVATIONS, MODEL
+from former_nb.models.choices import ACTIVATIONS, MODEL, POSITIONS
 from former_nb.models.encoder_decoder import DecoderBlock
 from former_nb.models.layers import Block, FeedForward, Stack, make_block
 from former_nb.models.post_norm import PostNormBlock, PostNormDecoderBlock
@@ -331,7 +330,9 @@ def test_a_list_gives_each_block_its_own_attend_and_projected_memory_its_own_key
     assert_close(decoder(x, projected), wanted)
 
 
-@pytest.mark.parametrize("positions", ["rotary", "alibi", "relative"])
+@pytest.mark.parametrize(
+    "positions", [name for name, kind in POSITIONS.items() if kind.where == "attention"]
+)
 def test_positions_are_put_around_what_each_block_calls(positions):
     torch.manual_seed(0)
     stack = build_stack(replace(CONFIG, positions=positions))
@@ -346,33 +347,6 @@ def test_positions_are_put_around_what_each_block_calls(positions):
     same_for_all = [attention] * CONFIG.n_layers
     assert torch.equal(stack(x, attend=same_for_all, is_causal=True, positions=at), by_hand)
     assert not torch.allclose(by_hand, stack(x.flip(1), is_causal=True, positions=at).flip(1))
-
-
-# ---- embeddings
-
-
-def test_an_embedding_is_a_vector_for_each_token_and_its_position():
-    tokens = torch.tensor([[3, 7, 3], [10, 0, 1]])
-    for positions in ("learned", "sinusoidal", "rotary"):
-        torch.manual_seed(0)
-        embed = build_embedding(replace(CONFIG, positions=positions), scale=3.0)
-        wanted = 3.0 * embed.tokens.weight[tokens]
-        if embed.position_embedding is not None:
-            wanted = embed.position_embedding(wanted, torch.arange(3))
-        assert_close(embed(tokens, torch.arange(3)), wanted)
-        assert (embed.position_embedding is None) == (positions == "rotary")
-        assert_close(embed(tokens[:, 1:], torch.arange(1, 3)), wanted[:, 1:])
-
-
-def test_an_embedding_starts_as_wide_as_asked_for_and_drops_in_training_only():
-    config = replace(CONFIG, vocab_size=500, d_model=48, dropout=0.3)
-    for std in (0.02, 0.5):
-        embed = build_embedding(config, std=std)
-        assert abs(embed.tokens.weight.std() / std - 1) < 0.02
-    assert embed.dropout.p == 0.3 and build_embedding(config, 0.0).dropout.p == 0.0
-    tokens = torch.arange(9)[None]
-    at = torch.arange(9)
-    assert (embed(tokens, at) == 0).any() and not (embed.eval()(tokens, at) == 0).any()
 
 
 # ---- bad input: each guard once, and what is empty or broken

@@ -2,40 +2,24 @@
 on a file that came later."""
 
 import json
-import shlex
 from pathlib import Path
 
 import pytest
-from cli_tools import SMALL, done, former, refused
+from cli_tools import SMALL, done, former, refused, write_table, write_tables
 
 from former_nb.base.files import read_json
 from former_nb.data.toy_data import number_pairs
 from former_nb.saving.saving import load_model, save_model
-from former_nb.tasks.labels import Classify, class_names, try_classify
 from former_nb.tasks.names import Names
 from former_nb.tasks.pairs import Translate
 
 TINY = ["--steps", 2, *SMALL]
-WORDS = {"0": "falls", "1": "rises", "2": "waits"}
 NAMES = "0=bearish, 1=bullish, 2=neutral"
-
-
-def write_table(file, n, start=0, labels=WORDS):
-    "A table of n texts, none of which is in a table with another start."
-    kinds = list(labels)
-    rows = [f"firm {i} {labels[kinds[i % len(kinds)]]},{kinds[i % len(kinds)]}" for i in range(n)]
-    rows = [f"{start} {row}" for row in rows]
-    file.write_text("\n".join(["text,label", *rows]) + "\n", encoding="utf-8")
-    return str(file)
 
 
 @pytest.fixture(scope="module")
 def tables(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("tables")
-    sizes = {"train": 120, "valid": 30, "test": 45, "later": 60}
-    return {
-        name: write_table(folder / f"{name}.csv", n, i) for i, (name, n) in enumerate(sizes.items())
-    }
+    return write_tables(tmp_path_factory.mktemp("tables"))
 
 
 @pytest.fixture(scope="module")
@@ -47,34 +31,6 @@ def tweets(tables, tmp_path_factory):
 
 
 # ---- files that come split
-
-
-@pytest.mark.parametrize(
-    "given, sizes",
-    [
-        ({}, [96, 12, 12]),
-        ({"test": "test"}, [108, 12, 45]),
-        ({"valid": "valid"}, [120, 30]),
-        ({"valid": "valid", "test": "test"}, [120, 30, 45]),
-    ],
-)
-def test_a_table_is_cut_for_what_no_file_brings(tables, given, sizes):
-    task = Classify(csv=tables["train"], **{name: tables[file] for name, file in given.items()})
-    parts, source = task.read_parts()
-    assert [len(part) for part in parts] == sizes
-    assert all(f"{name}.csv" in source for name in given)
-    assert len({row for part in parts for row in part}) == sum(sizes)
-    if "test" in given:
-        assert [text[:6] for text, _ in parts[-1][:2]] == ["2 firm", "2 firm"]
-
-
-def test_texts_that_were_learned_from_are_counted(tables, tmp_path):
-    lines = Path(tables["train"]).read_text().splitlines()
-    again = [lines[1].replace("firm", "FIRM "), *lines[2:4], "new,1"]
-    file = tmp_path / "test.csv"
-    file.write_text("\n".join([lines[0], *again]))
-    _, source = Classify(csv=tables["train"], test=str(file)).read_parts()
-    assert source.endswith("those held out from test.csv, 3 of them also in the training data")
 
 
 def test_a_part_that_chose_the_weights_is_not_called_held_out(tables, tmp_path):
@@ -158,10 +114,6 @@ WRONG = {
 def test_names_that_do_not_fit_the_labels_are_refused(tables, classes):
     result = former("train", "classify", "--csv", tables["train"], "--classes", classes, *TINY)
     refused(result, "classes: expected ", WRONG[classes], f"got {classes!r}")
-
-
-def test_a_name_may_hold_spaces_and_signs():
-    assert class_names(" 0 = very bad ,1=so=so") == {"0": "very bad", "1": "so=so"}
 
 
 def test_a_label_that_was_not_learned_is_named_with_its_row(tables, tweets, tmp_path):
@@ -263,25 +215,3 @@ def test_a_task_that_makes_its_data_is_judged_on_no_file(tmp_path):
     done("train", "copy", "--rows", 100, "--out", tmp_path / "m", *TINY)
     result = former("evaluate", "--model", tmp_path / "m", "--file", "x")
     refused(result, "file: expected no other data for a run of 'copy', got --file")
-
-
-# ---- the command that a report ends with
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "Profit warning hits $TSLA",
-        '"a" `b` it\'s \\c !d',
-        "-5 % today",
-        "--help",
-        "a\tb\nc",
-        "x" * 500,
-        "",
-    ],
-)
-def test_the_command_to_try_means_what_it_says_in_a_shell(text):
-    words = shlex.split(try_classify(Path("my runs", "a"), text))
-    assert words[:4] == ["former-nb", "classify", "--model", "my runs/a"]
-    assert words[4:-1] == (["--"] if text.startswith("-") else [])
-    assert words[-1] == " ".join(text.split())[:80]

@@ -17,12 +17,11 @@ from process_tools import OFFLINE
 from former_nb.base.files import read_json
 from former_nb.base.ranges import TRAINING, Range
 from former_nb.cli import OWN_DATA, OWN_TASK, run_options, setting_options
-from former_nb.models.choices import MODEL, POSITIONS
+from former_nb.models.choices import MODEL
 from former_nb.models.config import RARE, TransformerConfig
 from former_nb.tasks import TASKS, Task, find_task
 from former_nb.tasks.base import RUN_OPTIONS, choose, comments, list_settings
 from former_nb.tasks.toy import Copy
-from former_nb.training.optimization import SCHEDULES
 from former_nb.training.training_config import TrainingConfig
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -311,12 +310,6 @@ def test_help_prints_the_ranges():
     assert "set to 0 in training; a number from 0 to below 1 [0.0]" in said
     assert "one of learned, sinusoidal, rotary, alibi, relative" in said
     assert "subwords; a whole number of 260 or more [4000]" in said
-
-
-def test_the_words_of_the_ranges_are_those_of_the_code():
-    assert MODEL["positions"] is POSITIONS and TRAINING["schedule"] == tuple(SCHEDULES)
-    assert set(TRAINING) == {field.name for field in fields(TrainingConfig)}
-    assert {*MODEL, *RARE, "rope_scaling"} == {field.name for field in fields(TransformerConfig)}
 
 
 @pytest.mark.parametrize(

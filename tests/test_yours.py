@@ -1,26 +1,24 @@
-"""`former_nb.yours`: names from the reader's file where check has passed them; and `keep`, which
-writes answers into it. Every page that takes names from it runs twice and prints the same."""
+"""`former_nb.yours`: names from the reader's file where check has passed them. Every page that
+takes names from it runs twice and prints the same."""
 
 import ast
 import inspect
 import json
-import linecache
-import math
 import os
 import re
 import subprocess
 import sys
 from importlib import import_module
 from importlib.util import find_spec
-from itertools import count
 from pathlib import Path
 
 import pytest
 import torch
+from grading_tools import alone
 from thorough import THOROUGH, some
 from torch import nn
 
-from former_nb import check, fit, generate, keep, record_attention, yours
+from former_nb import check, fit, generate, record_attention, yours
 from former_nb.attention.positions import LearnedPositions
 from former_nb.base.source import load_file
 from former_nb.data.text import collate
@@ -28,7 +26,7 @@ from former_nb.data.tokenization import CharTokenizer
 from former_nb.decoding.caches import KVCache
 from former_nb.grading import passed
 from former_nb.grading.content import right_module, right_source
-from former_nb.grading.your_file import NAMES, begin_file
+from former_nb.grading.your_file import NAMES
 from former_nb.models.layers import Embedding, Stack
 from former_nb.models.savable import LanguageModel
 from former_nb.training.training_config import TrainingConfig
@@ -43,11 +41,7 @@ for name, module in yours.HOME.items():
 
 @pytest.fixture(autouse=True)
 def here(tmp_path, monkeypatch):
-    "A working directory and records of one's own."
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("FORMER_NB_MINE", raising=False)
-    monkeypatch.setattr(passed, "_folder", lambda: tmp_path / "passed")
-    return tmp_path
+    return alone(tmp_path, monkeypatch)
 
 
 def save(source, steps=None, file="mine.py"):
@@ -309,113 +303,7 @@ def test_parts_of_the_file_train_write_and_are_recorded_in_a_model_of_the_librar
     assert shapes == [(2, 2, 4, 4)] * 2
 
 
-# ---------------------------------------------------------------- keep
-
-number = count()
-
-
-def cell(source, **names):
-    "What a cell defines, its source where Python looks for it."
-    name = f"<cell {next(number)}>"
-    linecache.cache[name] = (len(source), None, source.splitlines(True), name)
-    space = {"__name__": "__main__", "torch": torch, "nn": nn, **names}
-    exec(compile(source, name, "exec"), space)
-    return space
-
-
-MERGE = """x = 1
-
-
-def my_merge(row, pair):
-    "Join pieces."
-    merged = []
-    for piece in row:
-        if merged and (merged[-1], piece) == pair:
-            merged[-1] = merged[-1] + piece
-        else:
-            merged.append(piece)
-    return merged
-"""
-
-
-def quiet(monkeypatch):
-    asked = []
-    monkeypatch.setattr("former_nb.grading.keeping.show_file", lambda *what: asked.append(what))
-    return asked
-
-
-def test_an_answer_goes_into_a_new_file_under_the_name_of_its_step(capsys, monkeypatch, here):
-    asked = quiet(monkeypatch)
-    assert keep(cell(MERGE)["my_merge"])
-    text = Path("mine.py").read_text()
-    assert text.startswith('"""The Transformer, as I derived it."""\n\nimport json\n')
-    assert text.endswith(MERGE.partition("\n\n\n")[2].replace("my_merge", "merge"))
-    assert asked == [(here / "mine.py", "15")]
-    assert capsys.readouterr().out == "merge is in mine.py.\n"
-    assert right_module().merge([*"aba"], ("a", "b")) == cell(text)["merge"]([*"aba"], ("a", "b"))
-
-
-def test_what_is_there_stays_and_an_open_definition_is_filled(capsys, monkeypatch):
-    quiet(monkeypatch)
-    begin_file("mine.py")
-    source = "def attention(q, k, v, mask=None, is_causal=False):\n    return v + shift\n"
-    assert keep(cell(source)["attention"])
-    text = Path("mine.py").read_text()
-    assert text.count("def attention(") == 1 and source in text and "def attention_weights" in text
-    assert "It uses shift, which the file doesn't have yet." in capsys.readouterr().out
-    assert not keep(cell(source.replace("v + ", "q + "))["attention"])
-    assert Path("mine.py").read_text() == text
-    assert "attention is in the file already and was left as it is" in capsys.readouterr().out
-
-
-def test_a_class_goes_before_the_program_of_another_file_and_ends_of_lines_stay(monkeypatch):
-    asked = quiet(monkeypatch)
-    program = 'if __name__ == "__main__":\r\n    print(1)\r\n'
-    Path("own.py").write_bytes(b"\xef\xbb\xbfimport torch\r\n\r\n\r\n" + program.encode())
-    source = (
-        "class Mine(nn.Module):\n    def forward(self, x):\n        return super().forward(x)\n"
-    )
-    assert keep(cell(source)["Mine"], "own.py")
-    data = Path("own.py").read_bytes().decode()
-    assert data.startswith("\ufeffimport torch\r\n") and data.endswith(program)
-    assert source.replace("\n", "\r\n") in data and data.count("\n") == data.count("\r\n")
-    assert asked == []  # it's no step
-
-
-@pytest.mark.parametrize(
-    "answer, sentence",
-    [
-        (3, "expected a function or class of yours, got int"),
-        (math.sin, "got builtin_function_or_method"),
-        (nn.Linear, "Linear is a library's"),
-        (COURSE["Block"], "Block is the course's"),
-        (cell("f = lambda x: x")["f"], "a lambda has no name"),
-        (cell("def f():\n    def g():\n        return 1\n    return g")["f"](), "no source of g"),
-        (cell("exec('def f(): return 1')")["f"], "no source of f"),
-        (cell("class Empty:\n    pass")["Empty"], "no function of its own"),
-    ],
-    ids=range(8),
-)
-def test_what_has_no_source_of_its_own_is_refused(answer, sentence, capsys):
-    assert not keep(answer)
-    said = capsys.readouterr().out
-    assert said.startswith("Not kept: ") and sentence in said and said.count("\n") == 1
-    assert not Path("mine.py").exists()
-
-
-@pytest.mark.parametrize(
-    "source",
-    [
-        "@dataclass\nclass Mine:\n    d: int\n\n    def width(self):\n        return self.d\n",
-        "@no_grad()\ndef Mine(x):\n    return x\n",
-    ],
-    ids=["dataclass", "wrapped"],
-)
-def test_what_is_decorated_is_kept_with_its_decorators(source, monkeypatch):
-    quiet(monkeypatch)
-    head = "from dataclasses import dataclass\nfrom torch import no_grad\n"
-    assert keep(cell(head + source)["Mine"])
-    assert source in Path("mine.py").read_text()
+# ---------------------------------------------------------------- a file that raises
 
 
 def test_a_file_that_raises_leaves_the_module_that_was_there():
@@ -431,26 +319,6 @@ def test_a_file_that_raises_leaves_the_module_that_was_there():
         load_file(path, "another_file")
     assert "another_file" not in sys.modules
     del sys.modules["a_readers_file"]
-
-
-def test_a_file_that_python_cannot_read_is_left(capsys):
-    Path("mine.py").write_text("x = = 1\n")
-    assert not keep(cell(MERGE)["my_merge"])
-    assert "mend that first" in capsys.readouterr().out
-    assert Path("mine.py").read_text() == "x = = 1\n"
-
-
-def test_half_of_a_file_is_never_written(monkeypatch):
-    begin_file("mine.py")
-    before = Path("mine.py").read_text()
-
-    def fail(*paths):
-        raise OSError("the disk is full")
-
-    monkeypatch.setattr(os, "replace", fail)
-    assert not keep(cell(MERGE)["my_merge"])
-    assert Path("mine.py").read_text() == before
-    assert [path.name for path in Path().iterdir()] == ["mine.py"]
 
 
 # ---------------------------------------------------------------- the pages, both ways

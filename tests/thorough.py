@@ -16,3 +16,17 @@ def weekly(test):
     import pytest  # some of this runs where there is none
 
     return pytest.mark.skipif(not THOROUGH, reason="once a week")(test)
+
+
+def drawn(n):
+    """Settings of hypothesis: the same n cases each time, or as many new ones as FORMER_NB_CASES
+    says."""
+    from hypothesis import HealthCheck, settings
+
+    return settings(
+        max_examples=int(os.environ.get("FORMER_NB_CASES", n)),
+        deadline=None,
+        database=None,
+        derandomize="FORMER_NB_CASES" not in os.environ,
+        suppress_health_check=list(HealthCheck),
+    )

@@ -31,67 +31,67 @@ MUTANTS = [  # a file of former_nb, what is there, what is put in its place, the
         "attention/dot_product.py",
         ".softmax(dim=-1).masked_fill(empty, 0.0)",
         ".softmax(dim=-1)",
-        "attention",
+        "fused",
     ),
     (
         "attention/fused.py",
         ".softmax(dim=-1).masked_fill(empty, 0.0)",
         ".softmax(dim=-1)",
-        "attention",
+        "fused",
     ),
     (
         "attention/fused.py",
         "q / q.shape[-1] ** 0.5",
         "q / k.shape[-2] ** 0.5",
-        "attention",
+        "fused",
     ),
     (
         "attention/fused.py",
         "if mask is not None or q.shape[-2] != k.shape[-2]:",
         "if mask is not None:",
-        "attention",
+        "fused",
     ),
     (
         "attention/fused.py",
         "mask.to(torch.promote_types(mask.dtype, torch.float32))",
         "mask",
-        "attention",
+        "fused",
     ),
     (
         "attention/dot_product.py",
         "nn.Linear(d_model, d_v or d_k, bias=False)",
         "nn.Linear(d_model, d_k, bias=False)",
-        "bad_input",
+        "fused",
     ),
     ("attention/masks.py", "key <= query", "key < query", "masks"),
     ("attention/masks.py", "tokens != pad", "tokens > pad", "properties"),
     ("attention/mask_patterns.py", "past.tril(S - T - window)", "past.tril(-window)", "properties"),
     ("attention/mask_patterns.py", "< open_to_all)", "<= open_to_all)", "masks"),
-    ("attention/fused.py", "a & b if b", "a | b if b", "bad_input"),
+    ("attention/fused.py", "a & b if b", "a | b if b", "fused"),
     (
         "attention/dot_product.py",
         "t.repeat_interleave(q.shape[1] // t.shape[1], dim=1)",
         "t.repeat(1, q.shape[1] // t.shape[1], 1, 1)",
-        "attention",
+        "multi_head",
     ),
     (
         "attention/multi_head.py",
         "x.unflatten(-1, (-1, self.d_k)).transpose(1, 2)",
         "x.unflatten(-1, (self.d_k, -1)).permute(0, 3, 1, 2)",
-        "attention",
+        "multi_head",
     ),
     # ---- positions
     (
         "attention/positions.py",
         "angle.cos()[:, : d_model // 2]",
         "angle.cos().half()[:, : d_model // 2]",
-        "relative_positions",
+        "positions",
     ),
     (
         "attention/positions.py",
         "0.02 * torch.randn(max_len, d_model)",
         "0.2 * torch.randn(max_len, d_model)",
-        "config",
+        "build",
     ),
     (
         "attention/positions.py",
@@ -103,13 +103,13 @@ MUTANTS = [  # a file of former_nb, what is there, what is put in its place, the
         "attention/positions.py",
         "[a * cos - b * sin, a * sin + b * cos]",
         "[a * cos + b * sin, b * cos - a * sin]",
-        "relative_positions properties pretrained",
+        "angle_tables properties hugging_face",
     ),
     (
         "attention/angle_tables.py",
         "rotary_table(at, self.frequency)",
         "rotary_table(at - 1, self.frequency)",
-        "relative_positions",
+        "angle_tables",
     ),
     ("attention/relative_positions.py", "distance.abs()", "-distance", "relative_positions"),
     (
@@ -122,14 +122,14 @@ MUTANTS = [  # a file of former_nb, what is there, what is put in its place, the
         "attention/relative_positions.py",
         "self.frequency = scale(self.frequency)",
         "scale(self.frequency)",
-        "relative_positions",
+        "angle_tables relative_positions",
     ),
     # ---- blocks and models
     (
         "models/layers.py",
         "return x + self.dropout(self.ff(self.norm_ff(x)))",
         "return x + self.dropout(self.ff(x))",
-        "layers parts",
+        "layers savable",
     ),
     (
         "models/post_norm.py",
@@ -142,10 +142,10 @@ MUTANTS = [  # a file of former_nb, what is there, what is put in its place, the
         "models/modern_decoder.py",
         "F.silu(self.w_gate(x)) * self.w_in(x)",
         "F.silu(self.w_in(x)) * self.w_gate(x)",
-        "modern_decoder pretrained",
+        "modern_decoder hugging_face",
     ),
     ("decoding/fast_copy.py", "F.silu(gate) * value", "F.silu(value) * gate", "fast_copy"),
-    ("models/initialization.py", "writes = 3", "writes = 2", "config encoder_decoder"),
+    ("models/initialization.py", "writes = 3", "writes = 2", "build encoder_decoder"),
     (
         "models/language_model.py",
         "embed(tokens, positions)",
@@ -164,7 +164,7 @@ MUTANTS = [  # a file of former_nb, what is there, what is put in its place, the
         "self.cross(self.norm_cross(x), memory)",
         "layers encoder_decoder",
     ),
-    ("models/build.py", "std=config.d_model**-0.5", "std=0.02", "encoder_decoder config"),
+    ("models/build.py", "std=config.d_model**-0.5", "std=0.02", "encoder_decoder build"),
     # ---- losses and steps
     (
         "training/losses.py",
@@ -242,8 +242,8 @@ MUTANTS = [  # a file of former_nb, what is there, what is put in its place, the
         "subwords",
     ),
     # ---- n-grams and scores
-    ("inspection/ngrams.py", "if counter[token] > 1:", "if False:", "language_model"),
-    ("inspection/scores.py", "drawn <= 0 if b > a else drawn >= 0", "drawn >= 0", "subwords"),
+    ("inspection/ngrams.py", "if counter[token] > 1:", "if False:", "ngrams"),
+    ("inspection/scores.py", "drawn <= 0 if b > a else drawn >= 0", "drawn >= 0", "scores"),
 ]
 
 

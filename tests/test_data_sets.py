@@ -22,7 +22,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from refusals import every_row, refuses
 
-from former_nb.base.files import read_names, read_text
 from former_nb.data import data_sets
 from former_nb.data.data_sets import (
     RETRIES,
@@ -39,12 +38,8 @@ from former_nb.data.data_sets import (
 )
 from former_nb.data.toy_data import (
     GERMAN_NAMES,
-    collate_answers,
-    english_number,
-    german_number,
     number_pairs,
     small_reviews,
-    toy_texts,
 )
 
 NAMES = load_names()[0][::10]
@@ -452,75 +447,6 @@ def test_a_line_may_hold_what_other_programs_end_lines_with(folder, web):
 # ---- what stands in
 
 
-def test_the_generated_reviews_have_the_structure_of_the_real_ones():
-    parts = small_reviews()
-    assert parts == small_reviews()
-    assert (len(parts["train"]), len(parts["test"])) == (1840, 464)
-    clauses = {}
-    for part, rows in parts.items():
-        labels = [y for _, y in rows]
-        assert labels == sorted(labels) and sum(labels) * 2 == len(rows)
-        frames = [rows[i : i + 4] for i in range(0, len(rows), 4)]
-        clauses[part] = {four[0][0].rstrip(".") for four in frames}
-        # neighbours share the clause
-        assert all(four[0][0].rstrip(".") in text for four in frames for text, _ in four)
-        for text, label in rows:
-            good = any(word in text for word in "good great moving clever funny beautiful".split())
-            turned = any(w in text for w in (" was not ", " is never ", " was anything but "))
-            assert label == (good != turned)
-    assert not clauses["train"] & clauses["test"] and len(clauses["train"]) == 460
-
-
-def from_german(words):
-    "The number that German words spell, read by another road: the largest unit first."
-    if "tausend" in words:
-        high, _, low = words.partition("tausend")
-        return 1000 * from_german(high) + from_german(low)
-    if "hundert" in words:
-        high, _, low = words.partition("hundert")
-        return 100 * from_german(high) + from_german(low)
-    units = "ein zwei drei vier f\u00fcnf sechs sieben acht neun zehn elf zw\u00f6lf".split()
-    small = {"": 0, "null": 0, "eins": 1, "sechzehn": 16, "siebzehn": 17}
-    small |= {word: n for n, word in enumerate(units, start=1)}
-    small |= {word + "zehn": 10 + n for word, n in small.items() if n in (3, 4, 5, 8, 9)}
-    some = "zwanzig drei\u00dfig vierzig f\u00fcnfzig sechzig siebzig achtzig neunzig".split()
-    tens = {word: 10 * n for n, word in enumerate(some, start=2)}
-    ones, und, ten = words.rpartition("und")
-    return small[words] if words in small else tens[ten] + small[ones]
-
-
-def from_english(words):
-    "The number that English words spell."
-    values = "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen"
-    values += " fifteen sixteen seventeen eighteen nineteen"
-    tens = "twenty thirty forty fifty sixty seventy eighty ninety".split()
-    values = {word: n for n, word in enumerate(values.split())}
-    values |= {word: 10 * n for n, word in enumerate(tens, start=2)}
-    total = group = 0
-    for word in words.replace(" and ", " ").replace("-", " ").split():
-        if word == "thousand":
-            total, group = 1000 * group, 0
-        else:
-            group = 100 * group if word == "hundred" else group + values[word]
-    return total + group
-
-
-def test_number_words_are_read_back():
-    numbers = [*range(1200), 999_999, *random.Random(1).sample(range(1_000_000), 500)]
-    for n in numbers:
-        assert from_german(german_number(n)) == from_english(english_number(n)) == n
-
-
-def test_no_number_is_in_two_parts():
-    parts = number_pairs()
-    assert parts == number_pairs()
-    assert [len(parts[name]) for name in ("train", "valid", "test")] == [9000, 500, 500]
-    numbers = {part: {from_german(german) for german, _ in rows} for part, rows in parts.items()}
-    for part, rows in parts.items():
-        assert {from_english(english) for _, english in rows} == numbers[part]
-    assert len(set.union(*numbers.values())) == 10_000 and set(range(100)) <= numbers["train"]
-
-
 def test_the_help_pages_are_text():
     text = python_prose()
     assert len(text) > 300_000 and "The standard type hierarchy" in text
@@ -607,46 +533,6 @@ def test_a_label_has_its_share_and_a_text_stays_in_one_part():
 # ---- bad input
 
 
-def a_file(content, tmp):
-    (tmp / "f").write_bytes(content)
-    return tmp / "f"
-
-
-BAD_FILES = [
-    (b"", "empty"),
-    (b" \r\n\t\n", "empty"),
-    ("adel\u00e9".encode("latin-1"), "byte 0xe9 in position 4 of line 1"),
-    ("adel\u0117".encode("utf-16"), "UTF-16"),
-    (b"a\nb\0c", "line 2"),
-    (gzip.compress(FILE, mtime=0)[:-9], "ended"),
-    (b"\x1f\x8b and so on", "method"),
-]
-BAD_NAMES = [
-    ("\n".join(["name", *NAMES[:9] * 2]).encode(), "9"),
-    (", ".join(NAMES).encode(), NAMES[0]),
-    (FILE + b"ona\t12\n", "ona"),
-]
-
-
-@pytest.mark.parametrize(
-    ("read", "content", "came"),
-    [
-        *((read_text, *row) for row in BAD_FILES),
-        *((read_names, *row) for row in BAD_FILES + BAD_NAMES),
-    ],
-)
-def test_a_bad_file_is_refused_by_name(tmp_path, read, content, came):
-    refuses(lambda: read(a_file(content, tmp_path)), ValueError, "file", came)
-
-
-def test_good_files(tmp_path):
-    assert read_text(a_file(b"\xef\xbb\xbfa\r\nb", tmp_path)) == "a\nb"
-    assert read_text(a_file(gzip.compress("z\u0307\n".encode(), mtime=0), tmp_path)) == "\u017c\n"
-    odd = "one\x85more\nan\x1bother\n"  # a character that others take for a line end
-    assert read_text(a_file(odd.encode(), tmp_path)) == odd
-    assert len(read_names(a_file(FILE + b"a" * 100, tmp_path))[-1]) == 100
-
-
 def bad_shares():
     for bad in ((1.0,), (0.9, 0.2), ("a",), (1.1, -0.1), (float("nan"), 1)):
         yield f"shares {bad}", lambda bad=bad: split(NAMES, bad), ValueError, "shares"
@@ -660,15 +546,5 @@ BAD = [
     ("a seed", lambda: split(NAMES, seed=-1), ValueError, "seed"),
     ("no source", lambda: fetch("names"), TypeError, "source"),
     ("no address", lambda: fetch(Source("a/b", "", "0")), ValueError, "", "source: a/b "),
-    ("no path", lambda: read_text(3), TypeError, "file"),
-    ("no file", lambda: read_text("/no/such/file"), ValueError, "file"),
-    ("a folder", lambda: read_text("/"), ValueError, "file"),
-    ("no name", lambda: read_text("\0"), ValueError, "file"),
-    ("no file of names", lambda: read_names("/no/such/file"), ValueError, "file"),
-    ("below zero", lambda: german_number(-1), ValueError, "n"),
-    ("too large", lambda: english_number(1_000_000), ValueError, "n"),
-    ("no task", lambda: toy_texts("turn", 3), ValueError, "task"),
-    ("few texts", lambda: toy_texts("sort", 99, 2, 3), ValueError, "symbols, length"),
-    ("no separator", lambda: collate_answers(9)([[1, 5, 2]]), ValueError, "rows"),
 ]
 test_bad_input_is_named = every_row(BAD)

@@ -5,8 +5,8 @@ import json
 
 import pytest
 import torch
+from hugging_face_tools import DECODERS, NEAR, PAIRS, SIZES, V, change_config, make, same
 from refusals import refuses
-from test_pretrained import DECODERS, NEAR, V, change_config, make, same
 from thorough import some
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 from torch.testing import assert_close
@@ -26,24 +26,7 @@ from former_nb.saving.hugging_face import from_hugging_face, to_hugging_face
 from former_nb.saving.saving import load_model, save_model
 
 transformers = pytest.importorskip("transformers")
-from transformers import BartConfig, MarianConfig  # noqa: E402
-
-SIDES = dict(layers=2, attention_heads=3, ffn_dim=40)
-SIZES = dict(vocab_size=V, d_model=24, max_position_embeddings=32)
-SIZES |= {f"{side}_{name}": n for side in ("encoder", "decoder") for name, n in SIDES.items()}
-MARIAN = SIZES | dict(scale_embedding=True, pad_token_id=V - 1, decoder_start_token_id=V - 1)
-PAIRS = {
-    "bart": ("BartForConditionalGeneration", BartConfig(**SIZES)),
-    "bart, one head, tanh, a pad of 3": (
-        "BartForConditionalGeneration",
-        BartConfig(
-            **SIZES | dict(encoder_attention_heads=1, decoder_attention_heads=1, pad_token_id=3),
-            activation_function="gelu_new",
-        ),
-    ),
-    "marian": ("MarianMTModel", MarianConfig(**MARIAN, activation_function="swish")),
-    "marian, relu": ("MarianMTModel", MarianConfig(**MARIAN, activation_function="relu")),
-}
+from transformers import BartConfig  # noqa: E402
 
 
 @pytest.fixture(params=PAIRS)
