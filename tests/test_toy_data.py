@@ -1,10 +1,15 @@
-"""The data that are made here: reviews of a known structure, and numbers in words."""
+"""The data that are made here: reviews of a known structure, numbers in words, and toy texts."""
 
 import random
+import string
 
+import pytest
 from refusals import every_row
 
+from former_nb.data.text import EOS, IGNORE
+from former_nb.data.tokenization import CharTokenizer, encode_texts
 from former_nb.data.toy_data import (
+    TOYS,
     collate_answers,
     english_number,
     german_number,
@@ -83,7 +88,33 @@ def test_no_number_is_in_two_parts():
     assert len(set.union(*numbers.values())) == 10_000 and set(range(100)) <= numbers["train"]
 
 
+@pytest.mark.parametrize("task", TOYS)
+@pytest.mark.parametrize(("n", "symbols", "length"), [(5, 3, 4), (200, 11, 10), (64, 2, 7)])
+def test_toy_texts_are_different_right_and_repeatable(task, n, symbols, length):
+    texts, again, other = (toy_texts(task, n, symbols, length, seed=seed) for seed in (4, 4, 5))
+    assert len(set(texts)) == len(texts) == n and texts == again != other
+    solve = dict(copy=str, reverse=lambda q: q[::-1], sort=lambda q: "".join(sorted(q)))[task]
+    for question, answer in (text.split("=") for text in texts):
+        assert len(question) == length and answer == solve(question)
+        assert set(question) <= set(string.ascii_lowercase[:symbols])
+
+
+def test_more_texts_begin_with_the_same_ones():
+    assert toy_texts("sort", 90)[:30] == toy_texts("sort", 30)
+
+
+def test_only_the_answer_and_its_end_are_targets():
+    tokenizer, no = CharTokenizer("=abc"), IGNORE
+    _, targets = collate_answers(tokenizer.encode("=")[0])(
+        encode_texts(["ab=ba", "c=c"], tokenizer)
+    )
+    [a], [b], [c] = map(tokenizer.encode, "abc")
+    assert targets.tolist() == [[no, no, no, b, a, EOS], [no, no, c, EOS, no, no]]
+
+
 BAD = [
+    ("letters", lambda: toy_texts("copy", 5, 27), ValueError, "symbols, length"),
+    ("n", lambda: toy_texts("copy", 0), ValueError, "n"),
     ("below zero", lambda: german_number(-1), ValueError, "n"),
     ("too large", lambda: english_number(1_000_000), ValueError, "n"),
     ("no task", lambda: toy_texts("turn", 3), ValueError, "task"),
