@@ -205,7 +205,7 @@ def train_generator(size, precision, device, compiled=False):
     models = {
         "ours": lambda: (ours, call),
         "nn.TransformerEncoder": lambda: (peers.TorchLanguageModel(c), call),
-        "Hugging Face GPT-2": lambda: (peers.gpt2(c), call),
+        "Hugging Face GPT-2": lambda: (peers.gpt2(c), nn.Module.__call__),
         "x-transformers": lambda: (peers.x_transformers(c), call),
         "litgpt": lambda: (peers.litgpt(c), call),
     }

@@ -190,9 +190,13 @@ def test_everyone_writes_to_the_end_and_nobody_rewrites_logits_for_it(monkeypatc
 
 
 def test_every_contender_of_the_smallest_workloads_runs():
-    for name in ("attention/128/causal/backward", "multi_head/128/causal/forward"):
+    for name, n in {
+        "attention/128/causal/backward": 2,
+        "multi_head/128/causal/forward": 2,
+        "train_generator/0.8M/float32": 3,
+    }.items():
         work = workloads.WORKLOADS[name](CPU)
-        assert len(work.runs) == 2 and work.flops > 0
+        assert len(work.runs) >= n and work.flops > 0
         for run in work.runs.values():
             run()
 
