@@ -91,11 +91,11 @@ def by_hand(model, prompts, window, n):
 
 
 def with_notes(call):
-    "What a call gives, and the warnings of it."
+    "What a call gives, and the library's warnings of it; others come as compilers and memory do."
     with warnings.catch_warnings(record=True) as notes:
         warnings.simplefilter("always")
         found = call()
-    return found, [str(note.message) for note in notes]
+    return found, [str(note.message) for note in notes if note.category is UserWarning]
 
 
 COMPILED = ("rotary",)  # a compiled model costs seconds
