@@ -8,6 +8,7 @@ from importlib.util import find_spec
 from keyword import iskeyword
 from pathlib import Path
 
+from ..base.checkpoints import write_file
 from ..tasks import TASKS
 
 EXAMPLE = Path(__file__).with_name("example_pairs.py")
@@ -54,5 +55,5 @@ def write_task(
     stem = check_name(name, folder, text)
     file = folder / f"{stem}.py"
     text = text.replace("class Example(", f"class {class_name(stem)}(")
-    file.write_text(text, encoding="utf-8", newline="\n")
+    write_file("name", file, text)
     return file

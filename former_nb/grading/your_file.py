@@ -73,11 +73,13 @@ def begin_file(
     file: str | os.PathLike = EXAMPLE,  # where it is written
 ) -> None:
     "Write a file to begin with, its first two definitions open. One that is there stays."
+    from ..base.checkpoints import write_file  # not in the page of the site, which begins its own
+
     path = check_path("file", file)
     if path.exists():
         print(f"{path} is there already and was left as it is.")
     else:
-        path.write_text(START, encoding="utf-8", newline="\n")
+        write_file("file", path, START)
         print(f"{path} is there, with two definitions for you to write.")
 
 
