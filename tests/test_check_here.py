@@ -253,13 +253,19 @@ def address(place):
         yield f"{folder}index.html"
 
 
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory):
+@contextmanager
+def opened_browser(profile):
+    "A browser that finds no other machine."
     if not (BROWSER and DRIVER):
         pytest.skip("needs chromium and chromedriver")
-    rules = "MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"
-    with start_browser(tmp_path_factory.mktemp("profile"), rules) as driver:
+    with start_browser(profile, "MAP * ~NOTFOUND, EXCLUDE 127.0.0.1") as driver:
         set_screen(driver)
+        yield driver
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory):
+    with opened_browser(tmp_path_factory.mktemp("profile")) as driver:
         yield driver
 
 
@@ -275,11 +281,7 @@ def page(browser, address):
 @pytest.fixture(scope="module")
 def other_browser(tmp_path_factory):
     "A browser whose page stays open, so that Python is loaded in it once."
-    if not (BROWSER and DRIVER):
-        pytest.skip("needs chromium and chromedriver")
-    rules = "MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"
-    with start_browser(tmp_path_factory.mktemp("profile"), rules) as driver:
-        set_screen(driver)
+    with opened_browser(tmp_path_factory.mktemp("profile")) as driver:
         yield driver
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 import torch
 from cli_tools import SMALL, done
-from fit_tools import fit
+from fit_tools import Clock, fit
 from torch import nn
 
 from former_nb.base.checkpoints import read_checkpoint
@@ -22,17 +22,6 @@ TOKENS = torch.arange(48).view(4, 12) % V
 BATCHES = [(TOKENS + i, TOKENS.roll(-1, 1) + i) for i in range(5)]
 BATCHES = [(inputs % V, targets % V) for inputs, targets in BATCHES]
 TIMED = TrainingConfig(minutes=1, steps=8, lr=0.01, eval_every=4, seed=3)
-
-
-class Clock:
-    "Each look at it takes a second, so a run by the clock is the same each time."
-
-    def __init__(self):
-        self.now = 0.0
-
-    def perf_counter(self):
-        self.now += 1.0
-        return self.now
 
 
 @pytest.fixture(autouse=True)

@@ -14,6 +14,7 @@ from fit_tools import (
     INF,
     NAN,
     VALID,
+    Clock,
     Stop,
     V,
     alike,
@@ -79,17 +80,6 @@ def test_the_train_loss_is_the_mean_over_targets_of_what_was_paid_smoothing_incl
         assert math.isclose(history["train"].item(), nats / count, rel_tol=1e-5)
         valid = evaluate(m, VALID)  # without smoothing
         assert math.isclose(history["valid"].item(), valid, rel_tol=1e-6)
-
-
-class Clock:
-    "Each look at it takes a second."
-
-    def __init__(self):
-        self.now = 0.0
-
-    def perf_counter(self):
-        self.now += 1.0
-        return self.now
 
 
 def test_minutes_end_the_run_with_a_rate_near_zero(monkeypatch):

@@ -346,7 +346,7 @@ def train_block(page, rung, source):
 def defined_before(page, source):
     """The functions and classes of earlier cells that a cell reads, but for what is imported."""
     own = {getattr(node, "name", "") for node in ast.parse(source).body}
-    read, found = names_of_head(source) - own, {}
+    read, found = names_in(source) - own, {}
     for cell in page_cells(ROOT / "nbs" / f"{page}.ipynb"):
         if cell.get("source", "").strip() == source.strip():
             break
@@ -379,18 +379,18 @@ def outline():
             lines = source.splitlines()[node.lineno - 1 : node.body[0].lineno - 1]
             lines = lines[:1] if isinstance(node, ast.ClassDef) else lines
             head = "\n".join([*lines, "    ..."])
-            needs = sorted(names_of_head(head) & known - {name})
+            needs = sorted(names_in(head) & known - {name})
             found.append({"name": name, "lessons": lessons[name], "head": head, "needs": needs})
-        elif isinstance(node, ast.Assign) and names_of_head(ast.unparse(node)) & {"PAD", "IGNORE"}:
+        elif isinstance(node, ast.Assign) and names_in(ast.unparse(node)) & {"PAD", "IGNORE"}:
             head = ast.unparse(node).replace("(PAD, BOS, EOS, UNK)", "PAD, BOS, EOS, UNK")
             name = "IGNORE" if "IGNORE" in head else "PAD"
             found.append({"name": name, "lessons": ["07"], "head": head, "constant": True})
     return sorted(found, key=lambda one: one["lessons"][0])
 
 
-def names_of_head(head):
+def names_in(code):
     """The names in a piece of code."""
-    return {node.id for node in ast.walk(ast.parse(head)) if isinstance(node, ast.Name)}
+    return {node.id for node in ast.walk(ast.parse(code)) if isinstance(node, ast.Name)}
 
 
 def place(kind, data):

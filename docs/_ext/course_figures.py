@@ -483,9 +483,7 @@ def open_drawings(app, page, template, context, doctree):
         drawn = drawn.replace(night[0], "").replace(
             "</style>", f"</style>{style}{night[1]}</style>"
         )
-        drawn = re.sub(
-            r"(<svg [^>]*?) width=\S+ height=\S+", r'\1 style="display:block;width:100%"', drawn
-        )
+        drawn = SIZE.sub(r'\1 style="display:block;width:100%"', drawn)
         tall = " tall" if 'class="tall"' in match[0] else ""
         image = match[0].replace("<img ", '<img loading="lazy" ', 1)
         high = int(re.search(r'viewBox="0 0 404 (\d+)"', drawn)[1]) / 404

@@ -44,10 +44,15 @@ def page_of(key):
 
 
 @cache
+def read_cells(page):
+    """The cells of a page."""
+    return nbformat.read(NBS / f"{page}.ipynb", as_version=4).cells
+
+
+@cache
 def cells_of(page):
     """The source of the cells of code that a page shows."""
-    cells = nbformat.read(NBS / f"{page}.ipynb", as_version=4).cells
-    code = [split_directives(cell.source) for cell in cells if cell.cell_type == "code"]
+    code = [split_directives(c.source) for c in read_cells(page) if c.cell_type == "code"]
     return [source for how, source in code if not {"hide", "solution"} & {*how}]
 
 
@@ -148,11 +153,9 @@ def steps(titles):
     return "\n".join([HEAD, *made, "</div>"])
 
 
-@cache
 def headings(page):
     """The headings of a page."""
-    cells = nbformat.read(NBS / f"{page}.ipynb", as_version=4).cells
-    text = "\n".join(cell.source for cell in cells if cell.cell_type == "markdown")
+    text = "\n".join(cell.source for cell in read_cells(page) if cell.cell_type == "markdown")
     return re.findall(r"^#.*", text, re.M)
 
 

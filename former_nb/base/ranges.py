@@ -79,6 +79,7 @@ NUMBER = Range("a number", lambda x: True)
 NOT_BELOW_0 = Range("a number of 0 or more", lambda x: x >= 0)
 ABOVE_0 = Range("a number above 0", lambda x: x > 0)
 SHARE = Range("a number from 0 to below 1", lambda x: 0 <= x < 1)
+PORTION = Range("a number from 0 to 1", lambda x: 0 <= x <= 1)
 
 
 def check_choice(

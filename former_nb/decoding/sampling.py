@@ -17,6 +17,7 @@ from ..base.guards import check_tensor, check_that
 from former_nb.base.ranges import (
     NOT_BELOW_0,
     ONE_OR_MORE,
+    PORTION,
     ZERO_OR_MORE,
     Range,
     check_fields,
@@ -38,7 +39,7 @@ SETTINGS = {
     "temperature": NOT_BELOW_0,
     "top_k": ONE_OR_MORE,
     "top_p": Range("a number above 0, at most 1", lambda x: 0 < x <= 1),
-    "min_p": Range("a number from 0 to 1", lambda x: 0 <= x <= 1),
+    "min_p": PORTION,
     "seed": ZERO_OR_MORE,
 }
 

@@ -9,7 +9,7 @@ from math import log
 from statistics import fmean
 
 from ..base.guards import check_int, check_that
-from ..base.ranges import Range
+from ..base.ranges import PORTION
 
 SMALLEST = 1e-300  # a probability of 0 costs 691 nats
 
@@ -18,9 +18,6 @@ __all__ = [
     "mix_nats",
     "best_share",
 ]
-
-
-PORTION = Range("a number from 0 to 1", lambda x: 0 <= x <= 1)
 
 
 def _check_rows(rows):

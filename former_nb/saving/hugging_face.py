@@ -495,7 +495,7 @@ def from_hugging_face(
         return _build(_open_folder(source, revision))
 
 
-def _plan(source):  # -> family, model without memory, its routes, the names that they ask for
+def _plan(source):  # -> family, model without numbers, its routes, the names that they ask for
     "How a source becomes a model of ours. Nothing is read but shapes, unless a copy is doubtful."
     family, kind, config, arguments = read_config(source.saved)
     if config.tied_head and kind is not BertClassifier:  # which has no logits for tokens
@@ -511,15 +511,16 @@ def _plan(source):  # -> family, model without memory, its routes, the names tha
 
 
 def _build(source):
-    "Our model of a source. Shapes are compared on a model without memory."
+    "Our model of a source, with the numbers of its tensors."
     family, model, routes, names = _plan(source)
     shapes = {name: t.shape for name, t in model.state_dict().items()}
     state = {}
     for route in routes:
         t = _fetch(route, names, source, family).reshape(shapes[route.ours])
         state[route.ours] = t
+    tied = tied_names(model)
     for name, shape in shapes.items():
-        if name not in state and name not in tied_names(model):  # what theirs have not starts anew
+        if name not in state and name not in tied:  # what theirs have not starts anew
             state[name] = torch.zeros(shape) if len(shape) < 2 else torch.randn(shape) * 0.02
     model._their_tokens = {key: source.saved[key] for key in TOKENS if key in source.saved}
     return fill_model(model, state)
